@@ -338,7 +338,7 @@ _SEEDS = 2**32
 
 
 class _Parser(argparse.ArgumentParser):
-    """Argument parser that raises UsageError with the probably intended flag, instead of exiting."""
+    """Argument parser that raises UsageError with the flag that was probably intended, instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         _, is_unknown, unknown = message.partition("unrecognized arguments: ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """A wrong flag; the message has the flag, the reason and the remedy."""
+    """A wrong flag; the message gives the flag, the reason and the remedy."""
 
 
 class OwnCodeError(UsageError):
@@ -12,11 +12,11 @@ class OwnCodeError(UsageError):
 
 
 class DataError(Exception):
-    """The data can't be read; the message has the path and the reason."""
+    """The data can't be read; the message gives the path and the reason."""
 
 
 class CheckpointError(Exception):
-    """A checkpoint can't be written or read; the message has the path and the reason."""
+    """A checkpoint can't be written or read; the message gives the path and the reason."""
 
 
 class ReplicaError(Exception):
@@ -24,7 +24,7 @@ class ReplicaError(Exception):
 
 
 class PlaceUnavailableError(Exception):
-    """A checkpoint store did not answer in time; the message has the location, the reason and the remedy. A
+    """A checkpoint store did not answer in time; the message gives the location, the reason and the remedy. A
     retry may succeed."""
 
 

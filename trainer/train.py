@@ -344,7 +344,7 @@ class Trainer:
         return stop
 
     def _check_replicas(self) -> None:
-        """Compare the replicas, also before each save: only a matching state is saved. Raises
+        """Compare the replicas, at intervals and before each save: only a matching state is saved. Raises
         ReplicaError."""
         if self.replicas is not None:
             self.replicas.check(self.state.step, self._last_save)

@@ -16,7 +16,7 @@ class RunEnding:
 
     `save_problem` and `upload_problem` say why the last step is not saved or uploaded, "" if it is.
     `saved_step` and `uploaded_step` are the steps of the newest good checkpoints in `folder` and in `store`,
-    -1 without a checkpoint. `store` is "" for a run without uploads. With `in_parts` each node has only its
+    -1 without a checkpoint. `store` is "" for a run without uploads. With `in_parts`, each node has only its
     part on its disk.
     """
 

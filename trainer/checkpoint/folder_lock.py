@@ -266,7 +266,7 @@ def _through_fuse(path: Path) -> bool:
 
 
 class LaunchHold:
-    """A supervisor's hold on its checkpoint folder; it also lasts while no training process runs.
+    """A supervisor's lock on its checkpoint folder, which it holds even while no training process runs.
 
     A thread does the file operations, because the disk may not answer. It ignores errors: the training
     processes report an unusable folder.

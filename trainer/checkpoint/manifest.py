@@ -132,7 +132,7 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """Read every byte of a checkpoint; return the problem of a damaged one, or None."""
+    """Read every byte of a checkpoint; return what is wrong if it is damaged, or None."""
     try:
         manifest = read(folder)
     except CheckpointError as error:

@@ -46,7 +46,7 @@ class SaveCost:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """The result of a check: `text` is "" if save and upload fit. With `refused` a preemption would lose the
+    """The result of a check: `text` is "" if save and upload fit. With `refused`, a preemption would lose the
     entire run."""
 
     text: str = ""

@@ -75,7 +75,7 @@ class Saver:
         in_use: Callable[[], frozenset[int]] = frozenset,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `shared` all ranks see the folder. `in_use` returns the steps that must not be deleted.
+        """With `shared`, all ranks see the folder. `in_use` returns the steps that must not be deleted.
         `check` raises CheckpointError if this process may no longer write to the folder."""
         self.folder, self._strategy, self._group = folder, strategy, group
         self._keep, self._run, self._in_use, self._check = keep, run, in_use, check

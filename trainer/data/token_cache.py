@@ -23,7 +23,7 @@ _LINE_END = 10
 class TextSource:
     """Text to tokenise: `pieces` takes a function that receives the number of bytes read.
 
-    With `marked` only the marked text is a target. `identity` is everything besides the files and the
+    With `marked`, only the marked text is a target. `identity` is everything besides the files and the
     tokenizer that determines the tokens.
     """
 

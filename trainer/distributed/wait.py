@@ -1,4 +1,4 @@
-"""Waits of all ranks together, which a signal at any rank ends."""
+"""Collective waits that end on all ranks when any rank receives a signal."""
 
 from __future__ import annotations
 

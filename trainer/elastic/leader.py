@@ -36,7 +36,7 @@ class Rules:
     """Rules of an elastic run: `nodes` is the size of the job, `minimum` the smallest number of nodes that
     may train.
 
-    With `by_operator` an operator sets the number of nodes, and never runs two nodes of the same rank. So a
+    With `by_operator`, an operator sets the number of nodes, and never runs two nodes of the same rank. So a
     node that was never reached may not exist, and can't be training behind a network partition.
     """
 

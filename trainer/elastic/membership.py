@@ -32,7 +32,7 @@ class Membership:
 
     The first process of the first member has rank 0 and serves torch's store at `store_port`. Members that
     stay keep their order, so that rank 0 always has trained. `lost` and `joined` are the changed nodes,
-    `left` the nodes that leave after a signal. With `urgent` the processes abort the step in progress;
+    `left` the nodes that leave after a signal. With `urgent`, the processes abort the step in progress;
     otherwise they complete it together.
     """
 

@@ -136,7 +136,7 @@ class ElasticNode:
         return self._following.waiting_for()
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages; `events` returns their content, also the end of an attempt."""
+        """Exchange messages; `events` returns their content, which includes the end of an attempt."""
         if self._server is None:
             self._listen()
         self._accept()

@@ -60,7 +60,7 @@ class HeldState(Enum):
     PARTIAL = 1
     """The state was lost while loading: no other rank may copy it."""
     COMPLETE = 2
-    """The state is complete, as after a step."""
+    """The state is complete, as it is after a step."""
 
 
 class ElasticTrainer(Trainer):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 
 _MAX_DURATIONS = 64
-"""Number of a phase's durations that are remembered."""
+"""Number of recent durations that are remembered for each phase."""
 _MIN_DURATIONS = 3
 """Number of durations from which a phase's usual duration is known; the first, with compilation, does not
 count."""
@@ -44,7 +44,7 @@ class Stall:
     """A stall without progress for `seconds`; `usual` is the usual duration of a step, 0 if unknown.
 
     `certain` is false for a process that does not report its phases: it may be in a long operation. With
-    `before_timeout` a collective is about to fail.
+    `before_timeout`, a collective is about to fail.
     """
 
     seconds: float

@@ -60,7 +60,7 @@ class NodeRanks:
         }
 
     def stall(self) -> Stall | None:
-        """Read the heartbeats; None while the ranks may still be working."""
+        """Read the heartbeats and return the stall; None while the ranks may still be working."""
         now, before = self._clock(), self._looked_at
         self._looked_at = now
         if now - before > _PAUSED:

@@ -55,10 +55,11 @@ class Collective:
 class RankRecord:
     """The state of one rank. `frames` are the frames of its main thread, the innermost first.
 
-    With `answered` its collectives are known. `state` is the state of its process in words; `members` are the
-    ranks of each group, if the rank knows them. `running` is the share of a second in which it had or wanted
-    a processor, `calls` is the number of functions that its main thread called in that second, `io_rate` is
-    the bytes that it read and wrote. For `seconds_left` more it may be without progress in its phase.
+    With `answered`, its collectives are known. `state` is the state of its process in words; `members` are
+    the ranks of each group, if the rank knows them. `running` is the share of a second in which it had or
+    wanted a processor, `calls` is the number of functions that its main thread called in that second,
+    `io_rate` is the bytes that it read and wrote. For `seconds_left` more it may be without progress in its
+    phase.
     """
 
     rank: int

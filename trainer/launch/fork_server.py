@@ -63,7 +63,7 @@ class _Forked:
 
     `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
     the exit code; `command` is for a process that can't be forked because the module `needed` is missing.
-    With `alone` a single process uses torch's store too.
+    With `alone`, a single process uses torch's store too.
     """
 
     preload: Callable[[Sequence[str]], None]

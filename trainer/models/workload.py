@@ -39,15 +39,15 @@ class Workload:
 
     `count_targets` returns the number of targets of a micro-batch on the CPU, if samples differ in their
     number: each target then has an equal weight in the loss and the gradient, however a batch is split. With
-    `None` each sample has an equal weight.
+    `None`, each sample has an equal weight.
 
     FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point
     tensors of a batch to it, except for a model that `converts_inputs` itself.
 
     `collate` makes a micro-batch from a list of samples; with `None` their tensors are stacked. `measured`
-    returns further values of this rank's steps since the last call, for the log. With `answers` an evaluation
-    also has an accuracy. `probe` is a forward pass of one sample of the largest size, independent of values,
-    for --micro-batch auto; with `None` the model is called with a sample.
+    returns further values of this rank's steps since the last call, for the log. With `answers`, an
+    evaluation also has an accuracy. `probe` is a forward pass of one sample of the largest size, independent
+    of values, for --micro-batch auto; with `None` the model is called with a sample.
 
     `tensor_plan` is for --tensor-parallel; a model without it can't be divided.
 

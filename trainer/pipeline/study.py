@@ -15,7 +15,7 @@ SUCCEEDED = 4
 
 
 class NoTrial(Exception):
-    """The study has no usable trial; the message has the reason."""
+    """The study has no usable trial; the message gives the reason."""
 
 
 def best_of(gcp_resources: str) -> tuple[list[str], float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class TopologyError(Exception):
-    """Inconsistent or incomplete variables; the message has the variables, the reason and the remedy."""
+    """Inconsistent or incomplete variables; the message gives the variables, the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Topology:
     """This node's rank among the nodes of its job. `source` names the variables with the rank.
 
     Node 0 listens at `address`:`port`. `trains` is false for a replica that does not train (a reducer, a
-    parameter server, an evaluator). With `per_process` a launcher already started one process per device, so
+    parameter server, an evaluator). With `per_process`, a launcher already started one process per device, so
     `node_rank` and `nodes` count processes. `job` is the same on all nodes of a run, and differs between runs
     if the variables do.
     """

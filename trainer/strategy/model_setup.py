@@ -19,7 +19,7 @@ def prepare_model(
 ) -> nn.Module:
     """Put the model into training mode, and apply the flags for activation checkpointing and compilation.
 
-    With `move` the entire model is moved to the device, and weights on the meta device are set there.
+    With `move`, the entire model is moved to the device, and weights on the meta device are set there.
 
     The names of the weights do not change, so checkpoints do not depend on these flags.
 

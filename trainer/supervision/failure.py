@@ -97,7 +97,8 @@ def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
 
 
 def read_record(path: Path) -> ErrorRecord | None:
-    """The record of a process, also in the format of torch's `@record`; None without a record."""
+    """The error record of a process, which may be in the format of torch's `@record`; None if there is no
+    record."""
     try:
         content = json.loads(path.read_text())
         changed = path.stat().st_mtime
@@ -175,7 +176,7 @@ class NodeFailures:
         return code in self._final() - {exit_codes.USAGE}
 
     def report(self, *, is_cause: bool) -> None:
-        """Log this node's cause and its followers. With `is_cause` this node's cause is the run's cause."""
+        """Log this node's cause and its followers. With `is_cause`, this node's cause is the run's cause."""
         cause, record = self.cause, self._records.get(self._cause_rank)
         fields: dict[str, Any] = {"node_rank": self._node, "attempt": self.attempt}
         shown = cause is not None and (is_cause or not cause.follower)

@@ -41,7 +41,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """The end of an attempt for this node. With `hangs` its processes would not notice the end."""
+    """The end of an attempt for this node. With `hangs`, its processes would not notice the end."""
 
     failure: AttemptFailure
     hangs: bool = False

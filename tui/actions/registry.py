@@ -140,7 +140,7 @@ def bindings(*scopes: str) -> list[BindingType]:
 
 
 def key_problems(keymap: Mapping[str, str]) -> list[str]:
-    """The problems of a user's key map: ids without an action, and keys of two actions."""
+    """The problems with a user's key map: ids without an action, and keys of two actions."""
     unknown = sorted(set(keymap) - {a.id for a in actions()})
     problems = (
         [f"The key map has ids without an action: {', '.join(unknown)}. ? lists the ids."] if unknown else []

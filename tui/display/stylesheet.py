@@ -26,7 +26,7 @@ class CachedStylesheet(Stylesheet):
             super().set_variables(variables)
 
     def has_source(self, path: str, class_var: str = "") -> bool:
-        """Whether the file has been read, also by a path with `..`."""
+        """Whether the file has been read, even if by a path with `..`."""
         return super().has_source(os.path.normpath(path) if path else path, class_var)
 
     def read_ahead(self, path: Path) -> None:

@@ -24,7 +24,7 @@ from tui.verbs.run import READS, Run, find_job, verb
 @click.argument("job")
 @verb(READS)
 async def tasks(run: Run, job: str) -> None:
-    """List the parts of JOB that are jobs of their own, e.g. the trials of a tuning job, the best first."""
+    """List the jobs that JOB consists of, e.g. the trials of a tuning job, best first."""
     async with run.backend() as backend:
         target = await find_job(backend, job)
         target = await backend.job_service(target.name).get(target.name)

@@ -1,4 +1,4 @@
-"""Copying through the terminal (OSC 52), also from inside tmux (docs/facts/terminal.md)."""
+"""Copying through the terminal (OSC 52), including from inside tmux (docs/facts/terminal.md)."""
 
 from __future__ import annotations
 

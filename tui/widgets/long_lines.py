@@ -28,7 +28,7 @@ class LongLines(LabelledLines):
         self.rows: list[Content] = []
         """The shown text, row by row."""
         self._by_width: dict[int, tuple[list[Content], Content]] = {}
-        """The rows, also joined into one text, for each width that a layout has used."""
+        """For each width that a layout has used: the rows, and the rows joined into one text."""
 
     def show(self, lines: Sequence[Labelled]) -> None:
         """Show these lines."""

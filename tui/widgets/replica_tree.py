@@ -173,7 +173,8 @@ class _Figures:
 
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
-    """Return the cells of one group: replicas and machines; if folded, also worst state and mean usage."""
+    """Return the cells of one group: replicas and machines; for a folded group also its worst state and mean
+    usage."""
     kind = [plain(group.machine_type)] if group.machine_type else []
     if group.accelerator_count:
         short = ACCELERATOR_SHORT.get(group.accelerator_type, group.accelerator_type)

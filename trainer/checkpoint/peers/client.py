@@ -34,7 +34,7 @@ class PeerCopies:
     """One rank's view of the peer copies; the first rank of each node talks to the stores."""
 
     def __init__(self, group: ProcessGroup, *, shared: bool) -> None:
-        """All ranks call this together. With `shared` all nodes write to one folder, which needs no
+        """All ranks call this together. With `shared`, all nodes write to one folder, which needs no
         copies."""
         self._group, self._coordinates = group, group.local_rank == 0
         own = StoreAddress.from_env() if self._coordinates and not shared else None

@@ -35,7 +35,7 @@ _MAX_SHOWN = 60
 
 
 class PeerError(Exception):
-    """The peer can't be reached, does not belong to this run, or refuses a request; the message has the
+    """The peer can't be reached, does not belong to this run, or refuses a request; the message gives the
     reason."""
 
 

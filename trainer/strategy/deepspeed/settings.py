@@ -186,7 +186,7 @@ def _problems(
 
 
 def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[str]:
-    """Yield the problems of a block by DeepSpeed's own model: unknown keys and wrong values."""
+    """Yield the problems that DeepSpeed's own model finds in a block: unknown keys and wrong values."""
     from pydantic import ValidationError
 
     module, _, model = target.partition(":")

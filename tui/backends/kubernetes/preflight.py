@@ -1,6 +1,7 @@
 """Checks before a launch in a cluster: served types, permissions, existing objects, free capacity.
 
-A check that is refused or fails is `unknown` with the reason. A problem is always an answer of the cluster.
+A check that is refused or fails is `unknown` with the reason. A `PROBLEM` always comes from an answer of the
+cluster.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tui.domain.spec.values import REFERENCE, is_reference
 
 
 class CannotConvert(Exception):
-    """The job has no counterpart in the other format; the message has the reason and the remedy."""
+    """The job has no counterpart in the other format; the message gives the reason and the remedy."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)

@@ -25,7 +25,7 @@ class NotDecoded(ValueError):
 def decode_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, strict: bool = True) -> Any:
     """Parse JSON; half of a surrogate pair becomes U+FFFD. Raises ValueError.
 
-    With `strict` control characters in texts are refused.
+    With `strict`, control characters in texts are refused.
     """
     text = text if isinstance(text, str) else text.decode()
     try:

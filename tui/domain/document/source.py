@@ -33,7 +33,7 @@ class ProblemSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a file: location, text and fix.
+    """A problem with a file: location, text and fix.
 
     `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` the
     same in words; `edits` (of the file's own paths) fix the problem if the user has no choice.
@@ -153,7 +153,7 @@ def decode(data: bytes, file: str) -> str:
 def read(text: str, file: str, *, repeated: bool = False, several: bool = False) -> Document:
     """Parse one document; with `repeated` the caller handles keys that appear twice.
 
-    With `several` a text of several documents is a list of them, without the empty ones.
+    With `several`, a text of several documents is a list of them, without the empty ones.
 
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key that appears twice.
@@ -185,7 +185,7 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
 
 
 def several_documents(document: Document) -> Problem:
-    """Return the problem of a text with more than one document, located at the second."""
+    """Return the problem with a text with more than one document, located at the second."""
     message = "a second document begins here; a profile must be one document."
     return _syntax(document.file, document.second, 1, message)
 

@@ -181,7 +181,7 @@ class _Builder:
         self._nodes = 0
 
     def documents(self) -> list[YamlDocument]:
-        """Return every document, also empty ones."""
+        """Return every document, including empty ones."""
         documents: list[YamlDocument] = []
         line = 1
         for event in self._events:

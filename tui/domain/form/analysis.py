@@ -42,7 +42,7 @@ class Analysis:
 
 def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
     """Read and check a profile's text with its parameters' defaults; problems are returned, not raised.
-    `region` is the default of the file's region. With `local` the job would run on this machine."""
+    `region` is the default of the file's region. With `local`, the job would run on this machine."""
     try:
         profile = load(text, file, name)
     except ProfileInvalid:

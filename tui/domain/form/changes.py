@@ -24,7 +24,7 @@ Edits = tuple[Edit, ...]
 
 
 class Refused(Exception):
-    """The change is not possible here; the message has the reason and the remedy."""
+    """The change is not possible here; the message gives the reason and the remedy."""
 
 
 def value_edits(root: Any, row: FormRow, text: str) -> Edits:
@@ -224,7 +224,7 @@ def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
 
 
 def name_problem(name: str) -> str:
-    """The problem of a parameter's name; "" for a valid name."""
+    """The problem with a parameter's name; "" for a valid name."""
     fits = REFERENCE.fullmatch(f"${{{name}}}")
     return (
         "" if fits else "A parameter's name must have only letters, digits, _ and -, and begin with a letter."

@@ -82,7 +82,7 @@ def _of_groups(groups: Sequence[GroupSummary]) -> str:
 
 
 def _machines(job: Mapping[str, Any]) -> str:
-    """The machines of all tasks, also of tasks that run one after another: `3 × e2-standard-4   2 T4`."""
+    """The machines of all tasks, including tasks that run one after another: `3 × e2-standard-4   2 T4`."""
     types = [str((pool.get("machineSpec") or {}).get("machineType", "?")) for pool in _pools(job)]
     parts = [", ".join(f"{count} × {name}" for name, count in Counter(types).items())]
     parts += [f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, count in accelerators(job).items()]

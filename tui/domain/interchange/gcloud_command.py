@@ -21,7 +21,7 @@ _DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
 
 
 class NotExpressible(ValueError):
-    """No gcloud command can create the job; the message has the reason."""
+    """No gcloud command can create the job; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Command:
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
-    """The command that creates the CustomJob `job` (REST format). Without `project` gcloud uses its default.
+    """The command that creates the CustomJob `job` (REST format). Without `project`, gcloud uses its default.
 
     The config of an `unfinished` job has all its pools, though gcloud refuses pools without an image. Raises
     NotExpressible if gcloud refuses the config and its flags lack names for a pool's fields.

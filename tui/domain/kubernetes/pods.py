@@ -19,7 +19,7 @@ JOBSET = "jobset.sigs.k8s.io/"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _JOBS = frozenset(workload.kind for workload in WORKLOADS)
 _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
-"""`status.reason` of pods whose node was shut down, also by GKE's preemption of a Spot node."""
+"""`status.reason` of pods whose node was shut down, for example because GKE preempted a Spot node."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
 _LOW = "low on resource"
 """Text before the node's resource in the kubelet's eviction message."""

@@ -33,7 +33,7 @@ _MOST_MEMORY = 16 << 20
 
 
 class PatternError(ValueError):
-    """The text is not a regular expression, or can't be searched in linear time; the message has the
+    """The text is not a regular expression, or can't be searched in linear time; the message gives the
     reason."""
 
 

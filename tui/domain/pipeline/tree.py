@@ -43,7 +43,7 @@ def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
 
 
 def _ordered(tasks: Sequence[Task]) -> list[Task]:
-    """Sort tasks after their dependencies, otherwise in the given order, also in a cycle."""
+    """Sort tasks after their dependencies and otherwise in the given order, even if there is a cycle."""
     left = {task.id: task for task in tasks}
     waits = {task.id: {id for id in task.depends_on if id in left} for task in tasks}
     waiting: dict[str, list[str]] = {}

@@ -37,7 +37,7 @@ def apply_fixes(
     region: str = "",
     local: bool = False,
 ) -> Fixed:
-    """Apply the edits that the problems of a profile's text offer.
+    """Apply the edits that the problems with a profile's text offer.
 
     Fixes are applied one at a time, because each may move the paths of other problems. A fix that does not
     remove its problem, or restores an earlier text, is undone.

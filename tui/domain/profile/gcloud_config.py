@@ -130,7 +130,7 @@ class GcloudChecker(Checker):
 
 
 def refused_tab(source: str, file: str) -> Problem | None:
-    """The problem of a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
+    """The problem with a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
     if "\t" not in source:
         return None
     try:

@@ -101,7 +101,7 @@ class Profile:
 
     `body` describes the job, in the format `format`. `wrapped` is true if the body is under a header, false
     if it is the top level of the file. `references` is true if `${name}` means a parameter: only in a file
-    with a `parameters` block; in any other file the text is sent unchanged. `warnings` are problems of the
+    with a `parameters` block; in any other file the text is sent unchanged. `warnings` are problems with the
     file that do not stop a launch.
     """
 
@@ -261,7 +261,7 @@ class Profile:
     def _with_progress(
         self, job: dict[str, Any], checker: Checker, values: Mapping[str, Value]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with its progress pattern in the environment, and the problems of the pattern."""
+        """The job with its progress pattern in the environment, and the problems with the pattern."""
         if self.progress is None:
             return job, []
         known = "jobSpec" in job or self.format.with_variable(job, PROGRESS_VARIABLE, "") is not None
@@ -283,7 +283,7 @@ class Profile:
     def _with_package(
         self, job: dict[str, Any], block: Package | None, local: bool
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with its package's task, for the rules, and the problems of the package."""
+        """The job with its package's task, for the rules, and the problems with the package."""
         if block is None:
             return job, []
         if "jobSpec" not in job:
@@ -371,7 +371,7 @@ def problems_of(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Problems of a profile's parameters and of the rules; fields without a value so far have none."""
+    """Problems with a profile's parameters and of the rules; fields without a value so far have none."""
     texts, unset = _placeholders(profile, texts_set or {})
     try:
         checked = profile.check(texts, region=region, local=local)

@@ -83,7 +83,7 @@ def progress_pattern(text: str) -> ProgressPattern | None:
 
 @lru_cache(maxsize=256)
 def problems(text: str) -> tuple[tuple[str, str], ...]:
-    """The problems of a pattern, each with its fix."""
+    """The problems with a pattern, each with its fix."""
     return tuple(_problems(text))
 
 
@@ -113,7 +113,7 @@ def _problems(text: str) -> Iterator[tuple[str, str]]:
 def with_pattern(job: Mapping[str, Any], pattern: str, *, packaged: bool = False) -> dict[str, Any]:
     """The CustomJob in REST format with the pattern in the environment of every pool that runs code.
 
-    A pool that sets the variable itself keeps its value. With `packaged` a pool without a task runs the
+    A pool that sets the variable itself keeps its value. With `packaged`, a pool without a task runs the
     profile's package, with the environment of its containerSpec.
     """
     spec = dict(job.get("jobSpec") or {})

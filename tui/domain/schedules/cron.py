@@ -23,7 +23,7 @@ _LONGEST = 500
 
 
 class CronError(ValueError):
-    """The text is not a valid cron. The message has the problem and a valid example."""
+    """The text is not a valid cron. The message gives the problem and a valid example."""
 
 
 class NeverDue(CronError):

@@ -18,7 +18,7 @@ _MOST = 1000
 @dataclass(frozen=True, slots=True)
 class OpenValue:
     """A value from outside the script. `default` is the default of the profile's parameter. `now` is the
-    value that bash would use if the script ran here. With `problem` the value can't even be a parameter."""
+    value that bash would use if the script ran here. With `problem`, the value can't even be a parameter."""
 
     name: str
     help: str

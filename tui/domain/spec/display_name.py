@@ -6,7 +6,7 @@ MAX_NAME = 128
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
-    """Return the problem of a display name and the fix, or `None` if the service accepts it."""
+    """Return the problem with a display name and the fix, or `None` if the service accepts it."""
     if not name:
         return "the job must have a display name.", "Add a name, which need not be unique."
     if len(name) > MAX_NAME:

@@ -153,7 +153,7 @@ class SpecFormat(ABC):
         return resource
 
     def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return the problem of a launch's final name and the fix, or None."""
+        """Return the problem with a launch's final name and the fix, or None."""
         return name_problem(str(job.get("displayName") or ""))
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:

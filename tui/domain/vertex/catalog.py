@@ -139,7 +139,7 @@ _ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
 
 @dataclass(frozen=True, slots=True)
 class UnknownRegion:
-    """The problem of a region's name, and the fix; `meant` is the only possible region, or ""."""
+    """The problem with a region's name, and the fix; `meant` is the only possible region, or ""."""
 
     message: str
     fix: str
@@ -147,7 +147,7 @@ class UnknownRegion:
 
 
 def unknown_region(name: str) -> UnknownRegion | None:
-    """Return the problem of a region that does not offer training, or `None`."""
+    """Return the problem with a region that does not offer training, or `None`."""
     known = regions()
     if name in known:
         return None

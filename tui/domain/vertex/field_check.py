@@ -58,7 +58,7 @@ LEFT_OUT = object()
 
 
 class Checker:
-    """Collects problems of one document while it copies its values into REST format. With `references` a
+    """Collects problems of one document while it copies its values into REST format. With `references`, a
     `${name}` may be the entire value of any type; the value is checked after filling."""
 
     def __init__(

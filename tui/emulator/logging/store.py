@@ -355,7 +355,7 @@ class EntryStore:
     ) -> Generator[StoredEntry, None, None]:
         """Return the entries of these sources in order of their keys, merged lazily (reader's thread).
 
-        With `newest_first` timestamps descend; entries with the same timestamp are in order of insert_id.
+        With `newest_first`, timestamps descend; entries with the same timestamp are in order of insert_id.
         Raises sqlite3.Error, including DamagedBlock for a block that can't be decoded.
         """
         key = (lambda r: (-r.row[1], r.row[2], r.row[0])) if newest_first else (lambda r: r.key)

@@ -1,8 +1,8 @@
 """Custom job of one executor: its command with all placeholders filled, and its outputs.
 
 Files are below the pipeline's root in the emulator's bucket. A process receives their paths as
-`/gcs/BUCKET/…`, also as the `uri` of artifacts; since nothing mounts /gcs here, the emulator replaces each by
-this machine's path. Results contain gs:// again.
+`/gcs/BUCKET/…`, and so does the `uri` of an artifact; since nothing mounts /gcs here, the emulator replaces
+each by this machine's path. Results contain gs:// again.
 """
 
 from __future__ import annotations

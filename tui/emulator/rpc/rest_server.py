@@ -66,7 +66,7 @@ class RestServer:
 async def serve_rest(
     methods: Sequence[Method], state: StateDir, host: str, port: int, auth: bool = True
 ) -> RestServer:
-    """Serve the unary `methods`. Port 0 selects a free port. Without `auth` no token is required.
+    """Serve the unary `methods`. Port 0 selects a free port. Without `auth`, no token is required.
 
     Raises:
         StateDirError: `host` is not a loopback address, or the token can't be stored.

@@ -29,7 +29,7 @@ class ReplicaPlan:
     Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 selects this machine's.
     `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is the
     number of accelerators to simulate if there is no real one. The runner kills a replica that uses more than
-    `memory_limit` bytes (0 for no limit), like a container with this limit. With `one_output` stderr is
+    `memory_limit` bytes (0 for no limit), like a container with this limit. With `one_output`, stderr is
     written to the file of stdout, in the order of the program's writes.
     """
 

@@ -88,7 +88,7 @@ def deployed_model_problems(deployed: Pb) -> list[Problem]:
 
 
 def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Problem]:
-    """Yield the problems of a non-empty traffic split over the ids `known`."""
+    """Yield the problems with a non-empty traffic split over the ids `known`."""
     path = "traffic_split"
     missing = sorted(set(split) - known)
     if missing:

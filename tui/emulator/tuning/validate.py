@@ -45,7 +45,7 @@ def _counts(job: Pb) -> Iterator[Problem]:
 
 
 def study_problems(study: Pb) -> Iterator[Problem]:
-    """Yield the problems of a StudySpec. Paths are relative to it."""
+    """Yield the problems with a StudySpec. Paths are relative to it."""
     if not study.metrics:
         yield "metrics", "is required; its first element is what the study optimizes"
     for index, metric in enumerate(study.metrics):
@@ -70,7 +70,7 @@ def study_problems(study: Pb) -> Iterator[Problem]:
 
 
 def _parameter(spec: Pb, ids: set[str], grid: bool) -> Iterator[Problem]:
-    """Yield the problems of a parameter and its conditional parameters. `ids` holds earlier ids."""
+    """Yield the problems with a parameter and its conditional parameters. `ids` holds earlier ids."""
     yield from _own(spec, ids, grid)
     for number, child in enumerate(spec.conditional_parameter_specs):
         here = f"conditional_parameter_specs[{number}]"

@@ -27,13 +27,13 @@ _RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
 
 
 def pool_problems(pool: Pb) -> Iterator[Problem]:
-    """Yield the problems of a pool that is not skipped. Paths are relative to the pool."""
+    """Yield the problems with a pool that is not skipped. Paths are relative to the pool."""
     for rule in _RULES:
         yield from rule(pool)
 
 
 def machine_problems(pool: Pb) -> Iterator[Problem]:
-    """Yield the problems of a resource pool's machine and disk. Paths are relative to the pool."""
+    """Yield the problems with a resource pool's machine and disk. Paths are relative to the pool."""
     for rule in (_machine, _accelerator, _disk):
         yield from rule(pool)
     if pool.machine_spec.reservation_affinity.reservation_affinity_type > 1:

@@ -50,8 +50,8 @@ def _whole(shown: Shown) -> Content:
 class PickScreen(ModalScreen[str]):
     """Returns the key of the chosen option, or None on esc. Typing filters the options.
 
-    With `free` the typed text itself can be chosen. `typed` filters the options from the start; `no_match` is
-    shown if no option remains.
+    With `free`, the typed text itself can be chosen. `typed` filters the options from the start; `no_match`
+    is shown if no option remains.
     """
 
     CSS_PATH = "pick.tcss"

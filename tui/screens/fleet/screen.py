@@ -34,7 +34,7 @@ MEASURES = tuple(Measure)
 
 
 class FleetScreen(FrameScreen):
-    """A heat map that reads only while it is shown. With `job_name` it shows only that job."""
+    """A heat map that reads only while it is shown. With `job_name`, it shows only that job."""
 
     SCOPE = "fleet"
     CSS_PATH = "screen.tcss"

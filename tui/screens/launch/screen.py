@@ -73,9 +73,9 @@ class LaunchScreen(FrameScreen):
         self._entry = entry
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
-        """Problems of the profile's file."""
+        """Problems with the profile's file."""
         self._wrong_values: list[str] = []
-        """Problems of the values of this launch, each shown at its field."""
+        """Problems with the values of this launch, each shown at its field."""
         self._under_way = False
         self._waiting = False
         """Whether a launch waits for its checks."""
@@ -232,7 +232,7 @@ class LaunchScreen(FrameScreen):
         return sorted(checks, key=lambda check: not check.fixable)
 
     def action_fix(self) -> None:
-        """Fix the problem of a check for this launch, or show the fix."""
+        """Fix the problem with a check for this launch, or show the fix."""
         if not self._wrong or self._prepared is None:
             return
         check = self._wrong[0]

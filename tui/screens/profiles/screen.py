@@ -36,7 +36,7 @@ from tui.widgets.table.table import Cells, Table
 
 COLUMNS = columns(PROFILE_FIELDS)
 MAX_SHOWN = 2
-"""Number of problems of the profile under the cursor that are shown completely."""
+"""Number of problems with the profile under the cursor that are shown completely."""
 NO_MATCH = 3
 """Rank of a profile that does not match the filter."""
 
@@ -110,7 +110,7 @@ class ProfilesScreen(ListScreen):
 
     @on(Table.Moved)
     def _show_problem(self) -> None:
-        """Show the complete problem of the profile under the cursor, which does not fit in a cell."""
+        """Show the complete problem with the profile under the cursor, which does not fit in a cell."""
         entry, notice = self.current, self.query_one(Notice)
         if entry is None or not self.table.keys:
             return

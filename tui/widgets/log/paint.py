@@ -159,7 +159,7 @@ class LinePainter:
     ) -> Strip:
         """Return row `row` of the line with this number, drawn over the style `base`.
 
-        With `offsets` each segment holds the index of its first character, for mouse selection.
+        With `offsets`, each segment holds the index of its first character, for mouse selection.
         """
         held = self._painted.get(number)
         if held is None:

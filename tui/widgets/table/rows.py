@@ -28,7 +28,7 @@ class Listing(Generic[T]):
     def configure(
         self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool
     ) -> bool:
-        """Set filter and sort key. Without `matches` all items are listed."""
+        """Set filter and sort key. Without `matches`, all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
         items = self.items
         if matches is not None:

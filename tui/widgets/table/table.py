@@ -365,7 +365,8 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Place the columns, also while hidden, when `size` is 0. Return whether they have changed."""
+        """Place the columns, even while the table is hidden and its `size` is 0. Return whether they have
+        changed."""
         if not self.is_attached:
             return False
         width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.

@@ -82,7 +82,7 @@ class KubeconfigCluster(Cluster):
 
 
 async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, chosen: bool = True) -> Login:
-    """Log in with the files or content of a kubeconfig. `chosen` rules out the pod's own account."""
+    """Log in with the files or content of a kubeconfig. If `chosen`, the pod's own account is not tried."""
     named = kubeconfig if isinstance(kubeconfig, str) else "made for this cluster"
     if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (chosen or not _in_cluster()):
         raise NotFound(

@@ -15,7 +15,7 @@ from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 
 SETTLED = 60 * SECOND
-"""Time after a run's end after which its log counts as complete: clocks of nodes differ a little."""
+"""Time after the end of a run at which its log counts as complete: the clocks of nodes differ slightly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class ClusterWatch:
         return next((error for error in errors if error is not None), None)
 
     def unlisted(self, key: str, scope: str) -> BackendError | None:
-        """Return the error of a kind whose jobs in a scope have not been listed yet."""
+        """Return an error while the jobs of a kind in a scope have not all been listed."""
         if all(watched.reflector.synced.is_set() for watched in self.of_kind(key) if watched.scope == scope):
             return None
         return Unavailable(
@@ -195,7 +195,8 @@ class ClusterWatch:
         return known if isinstance(known, Job) else None
 
     def unreadable(self, key: str, namespace: str) -> BackendError | None:
-        """Return the error of a kind's objects in a namespace, or without one, that can't be read."""
+        """Return an error that names the objects of a kind that can't be read: those in a namespace, and
+        those without one."""
         kind = next(workload.kind for workload in WORKLOADS if workload.key == key)
         known = {
             f"{place[0]}/{place[2]}": reason

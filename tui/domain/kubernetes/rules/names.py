@@ -75,7 +75,7 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
 
 
 def final_name_problem(case: ManifestCase) -> tuple[str, str] | None:
-    """Return the problem of a launch's final name and the fix, or None."""
+    """Return the problem with a launch's final name and the fix, or None."""
     finding = next((item for rule in (job_name, job_name_length) for item in rule(case)), None)
     return (finding.sentence, finding.fix) if finding is not None else None
 

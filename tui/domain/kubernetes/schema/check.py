@@ -22,7 +22,7 @@ _FIELD_NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """A problem of a value that the schema refuses."""
+    """A problem with a value that the schema refuses."""
 
     path: Path
     reason: str

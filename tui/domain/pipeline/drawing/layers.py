@@ -12,7 +12,7 @@ SWEEPS = 6
 
 
 class NotDrawable(Exception):
-    """The graph can't be drawn legibly; the message has the reason."""
+    """The graph can't be drawn legibly; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
