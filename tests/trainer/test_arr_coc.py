@@ -306,7 +306,7 @@ def test_relevance_is_in_full_precision_whatever_the_weights_are_in(backbone: Ba
 
 
 def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no Qwen3-VL"):
+    with pytest.raises(UsageError, match="as a Qwen3-VL"):
         build_qwen(str(tmp_path / "nothing"), torch.float32)
 
 
@@ -335,7 +335,7 @@ def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path
     [
         (["--context=16"], "--context 16 is too short: the chat template needs "),
         (["--image-tokens=16", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
-        (["--image-tokens=16", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
+        (["--image-tokens=16", "--weights=/nowhere"], "/nowhere can't be loaded as a Qwen3-VL"),
         (["--image-tokens=16", "--dropout=0.1"], "--dropout 0.1: arr-coc has no dropout"),
     ],
 )

@@ -260,7 +260,7 @@ def test_nodes_by_torchruns_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     for words, said in (
         (["--node-rank=1"], "--node-rank needs --nnodes"),
         (["--nnodes=2"], "--nnodes 2 needs --node-rank"),
-        (["--nproc=two"], "two is neither a number nor gpu, auto or cpu"),
+        (["--nproc=two"], "two must be a number, gpu, auto or cpu"),
     ):
         with pytest.raises(UsageError, match=said):
             script.parse([*words, "-m", "x"])

@@ -144,7 +144,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 def test_a_command_reads_back_as_its_job(job: dict[str, Any]) -> None:
     done = exported(job, reveal=True)
     if done.problem:
-        assert {} in job["jobSpec"]["workerPoolSpecs"] and "two equal" in done.problem
+        assert {} in job["jobSpec"]["workerPoolSpecs"] and "two identical" in done.problem
         return
     assert as_message(read_back(done.text)) == as_message(job)
 
@@ -185,7 +185,7 @@ N1 = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1, "conta
         ([N1, {}, {**N1, "diskSpec": {"bootDiskSizeGb": 200}}], "pool 2, which has diskSpec"),
         ([N1, {"machineSpec": N1["machineSpec"], "replicaCount": 1}], "pool 1, which has no image"),
         ([N1, {}, {**N1, "containerSpec": {**CONTAINER, "args": ["x"]}}], "its own args"),
-        ([{**N1, "containerSpec": {**CONTAINER, "args": ["1", "1"]}}, {}], "two equal"),
+        ([{**N1, "containerSpec": {**CONTAINER, "args": ["1", "1"]}}, {}], "two identical"),
         ([{**N1, "replicaCount": 0}, {}], "no replica count"),
         (
             [{**N1, "machineSpec": {"machineType": "x", "acceleratorCount": 1}}, {}],

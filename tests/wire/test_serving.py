@@ -151,7 +151,7 @@ async def test_an_undeployed_server_answers_what_it_was_asked_before(
     with pytest.raises(exceptions.ServiceUnavailable) as cut:
         await serving.predictions.predict(endpoint=endpoint, instances=["exit"], retry=None)
     # What happened depends on the moment; it is never what the HTTP library thinks of it.
-    assert "role=" not in cut.value.message and "No answer of the deployed model" in cut.value.message
+    assert "role=" not in cut.value.message and "No answer from the deployed model" in cut.value.message
 
     async def answered() -> Any:
         with suppress(exceptions.ServiceUnavailable):

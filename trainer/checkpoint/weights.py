@@ -41,7 +41,7 @@ def open_weights(path: Path, manifest: Manifest) -> SavedWeights:
     layout = layout_of(manifest.strategy, manifest.layout)
     if not layout.replicated and not manifest.shared and manifest.nodes > 1:
         raise CheckpointError(
-            f"{path} has only the shards of node {manifest.node}; take an uploaded checkpoint"
+            f"{path} has only the shards of node {manifest.node}; use an uploaded checkpoint"
         )
     return layout.open_weights(path)
 

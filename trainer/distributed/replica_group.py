@@ -46,7 +46,7 @@ class ModelReplica:
         """
         low, _ = self.extremes(int(ok))
         if ok and not low:
-            raise Disagreed("another process of this node has lost its connections to other nodes")
+            raise Disagreed("another process on this node has lost its connections to other nodes")
 
     def extremes(self, value: int) -> tuple[int, int]:
         """The lowest and the highest value among the ranks of this node."""

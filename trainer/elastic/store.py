@@ -54,7 +54,7 @@ class AbortableStore(dist.Store):
             if self._superseded():
                 raise Superseded("another membership is known")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{awaited} was not there after {self._seconds:.0f} s")
+                raise TimeoutError(f"{awaited} did not appear within {self._seconds:.0f} s")
             time.sleep(pause)
 
     def set(self, key: str, value: str) -> None:

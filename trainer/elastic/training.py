@@ -338,5 +338,5 @@ def _check_sizes(notice: MembershipNotice, replica: ModelReplica) -> None:
         if member.processes != replica.size:
             raise UsageError(
                 f"node {member.node} has {member.processes} processes and node {notice.node} {replica.size}: "
-                "--elastic with --strategy fsdp needs equal numbers of processes, for equal shards"
+                "--elastic with --strategy fsdp needs the same number of processes on every node"
             )

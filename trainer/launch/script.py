@@ -205,7 +205,7 @@ def _processes(text: str) -> int:
     """The number of processes of torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
     named = {"gpu": 0, "auto": 0, "cpu": os.cpu_count() or 1}
     if text not in named and not text.removeprefix("-").isdigit():
-        raise argparse.ArgumentTypeError(f"{text} is neither a number nor gpu, auto or cpu")
+        raise argparse.ArgumentTypeError(f"{text} must be a number, gpu, auto or cpu")
     return named[text] if text in named else int(text)
 
 

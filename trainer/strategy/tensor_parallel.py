@@ -62,7 +62,7 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
     if any(word in pattern for word in ("experts", "router")):
         raise UsageError(
             f"--tensor-parallel {size}: this is a mixture of experts with stacked weights ({layers}: "
-            f"{style}), and torch divides only single linear layers; {way_out}"
+            f"{style}), and torch shards only single linear layers; {way_out}"
         )
     raise UsageError(
         f"--tensor-parallel {size}: the model's plan has {style} for {layers}, a style that torch lacks; "

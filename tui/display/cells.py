@@ -49,7 +49,7 @@ def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, Ce
                 chars.extend(clusters)
                 styles.extend([sgr] * len(clusters))
         if len(chars) - begin != strip.cell_length:
-            raise NotRepresentable("a strip of another width than declared")
+            raise NotRepresentable("the width of a strip differs from its declared width")
     return chars, styles
 
 

@@ -22,7 +22,7 @@ from tui.verbs.run import READS, Run, VerbFailure, assigned, check_regions, find
 
 @click.command("export")
 @click.argument("source", metavar="JOB|PROFILE")
-@click.option("--as", "form", type=click.Choice(ALL_FORMS), required=True, help="Format of the result.")
+@click.option("--as", "form", type=click.Choice(ALL_FORMS), required=True, help="The format to export.")
 @set_option
 @click.option("--region", metavar="REGION", help="For this region instead of the job's or the profile's.")
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")

@@ -70,7 +70,7 @@ def build_qwen(
         if model is None:
             model = empty() if random else Qwen3VLForConditionalGeneration.from_pretrained(path, dtype=dtype)
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"no Qwen3-VL can be loaded from {where}: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"{where} can't be loaded as a Qwen3-VL: {str(error).splitlines()[0]}") from error
     if not isinstance(model, Qwen3VLForConditionalGeneration):
         raise UsageError(f"{where} must be a Qwen3-VL")
     return model

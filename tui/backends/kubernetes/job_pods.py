@@ -101,7 +101,7 @@ class JobPods:
         parts = parse_name(name)
         if parts is None:
             raise InvalidRequest(
-                f"{name!r} must be the full name of a job of this cluster.",
+                f"{name!r} must be the full name of a job in this cluster.",
                 fix="Write clusters/CLUSTER/namespaces/NAMESPACE/PLURAL/NAME.",
             )
         return parts

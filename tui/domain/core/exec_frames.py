@@ -81,7 +81,7 @@ def read_size(data: bytes) -> tuple[int, int]:
         raw = decode_json(data)
         return _side(raw["Width"]), _side(raw["Height"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a size: {error}") from error
+        raise ValueError(f"not a terminal size: {error}") from error
 
 
 def _side(value: object) -> int:

@@ -117,7 +117,7 @@ def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         if not values or not values[0]:
             continue
         if flag != "python-package-uris" and len(set(values[0])) < len(values[0]):
-            raise _no_flag(having[0][0], f"two equal {field}, which gcloud refuses in --{flag}")
+            raise _no_flag(having[0][0], f"two identical {field}, which gcloud refuses in --{flag}")
         flags.append((flag, _joined(values[0])))
     return flags
 

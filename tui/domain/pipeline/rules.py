@@ -145,7 +145,9 @@ def parameter_type(case: Case) -> Iterator[Finding]:
 def parameters_form(case: Case) -> Iterator[Finding]:
     values = within(case.job, *_VALUES)
     if values is not None and not isinstance(values, Mapping):
-        yield Finding(_VALUES, f"the parameters must be names with values, not {describe(values)}.")
+        yield Finding(
+            _VALUES, f"the parameters must be a mapping of names to values, not {describe(values)}."
+        )
 
 
 def old_schema(case: Case) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def read_cron(text: str) -> Cron:
     parts = fields.split()
     if len(parts) != len(_FIELDS):
         raise CronError(
-            f"{fields!r} has {len(parts)} fields; a cron must have five: "
+            f"{fields!r} has {len(parts)} fields; a cron expression must have five: "
             f"{', '.join(_FIELDS)}, as in '30 2 * * *'"
         )
     for name, part in zip(_FIELDS, parts, strict=True):

@@ -186,7 +186,8 @@ class PersistentResourceService(ResourceServer):
         if resource.state not in states:
             raise failed_precondition(
                 name,
-                f"The persistent resource {name} is {State(resource.state).name}; wait until that has ended.",
+                f"The persistent resource {name} is {State(resource.state).name}; "
+                "wait until it leaves this state.",
             )
         return copied(resource)
 

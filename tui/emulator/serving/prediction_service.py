@@ -151,11 +151,11 @@ class PredictionService:
             return await server.post(path, body, content_type, ANSWER_SECONDS)
         except ServerUnreachable as error:
             raise WireError(
-                code_pb2.UNAVAILABLE, f"No answer of the {subject}: {error}. Try again."
+                code_pb2.UNAVAILABLE, f"No answer from the {subject}: {error}. Try again."
             ) from error
         except TimeoutError as error:
             raise WireError(
-                code_pb2.DEADLINE_EXCEEDED, f"No answer of the {subject} within {ANSWER_SECONDS:g} s."
+                code_pb2.DEADLINE_EXCEEDED, f"No answer from the {subject} within {ANSWER_SECONDS:g} s."
             ) from error
 
     @contextmanager

@@ -71,7 +71,9 @@ class BucketRequest:
         async for piece in self.stream():
             content += piece
             if len(content) > JSON_LIMIT:
-                raise StoreError(413, "uploadTooLarge", f"This body must have at most {JSON_LIMIT} bytes.")
+                raise StoreError(
+                    413, "uploadTooLarge", f"The request body must have at most {JSON_LIMIT} bytes."
+                )
         return bytes(content)
 
     async def json(self) -> dict[str, Any]:

@@ -97,7 +97,7 @@ _TIME = click.DateTime(
 @click.argument("name")
 @click.option("--from", "profile", required=True, metavar="PROFILE", help="Run the pipeline of this profile.")
 @click.option(
-    "--cron", required=True, metavar="CRON", help="Five fields, with TZ=ZONE before them, else UTC."
+    "--cron", required=True, metavar="CRON", help="Five fields, in UTC unless TZ=ZONE precedes them."
 )
 @click.option(
     "--start",

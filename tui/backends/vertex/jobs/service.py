@@ -243,7 +243,7 @@ class VertexJobs(JobService):
         """Return the job of a create's reply. Raises BackendError if the reply names no job."""
         job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
         if not self.owns(job.name):
-            raise BackendError(f"The reply to the create must name a job: {job.name[:80]!r}.")
+            raise BackendError(f"The reply to the create request does not name a job: {job.name[:80]!r}.")
         return job
 
     async def launched(self, request: LaunchRequest) -> Job | None:

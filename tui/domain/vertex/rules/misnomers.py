@@ -152,7 +152,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 (*path, "replicaCount"),
                 f"{count} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
                 f"{needed.worker_gbps:g} Gbps together and would slow them down.",
-                f"Use {needed.count}: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+                f"Use {needed.count}, which is {needed.worker_gbps:g} / {reducers.GBPS} rounded up.",
                 (),
                 "reduction.sizing",
                 ProblemSeverity.WARNING,

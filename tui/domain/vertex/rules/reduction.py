@@ -126,7 +126,7 @@ def sizing(case: Case) -> Iterator[Finding]:
             where,
             f"{proposal.running} reducers × {reducers.GBPS} Gbps are slower than {proposal.nodes} workers "
             f"with {proposal.worker_gbps:g} Gbps together and would slow them down.{doubt}",
-            f"Write {proposal.count}: {proposal.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+            f"Write {proposal.count}, which is {proposal.worker_gbps:g} / {reducers.GBPS} rounded up.",
             (Edit(where, proposal.count),),
         )
 

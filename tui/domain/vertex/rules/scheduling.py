@@ -77,7 +77,7 @@ def restart(case: Case) -> Iterator[Finding]:
             (*_PATH, "restartJobOnWorkerRestart"),
             "restartJobOnWorkerRestart restarts the entire job when one worker restarts; it does not make "
             "the machines Spot.",
-            "Write strategy: SPOT for Spot machines, else strategy: STANDARD.",
+            "Write strategy: SPOT for Spot machines, otherwise strategy: STANDARD.",
         )
 
 

@@ -37,7 +37,7 @@ def json_patch(obj: Any, operations: Any) -> Any:
     patched = deepcopy(obj)
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
-            raise BadRequest(f"no operation of a JSON patch: {operation!r}")
+            raise BadRequest(f"not an operation of a JSON patch: {operation!r}")
         patched = _operate(patched, operation)
     return patched
 
