@@ -40,7 +40,7 @@ HEARTBEAT = 5.0
 _END_OF_PROCESSES = 3.0
 """Seconds in which the processes of a killed owner on this machine end."""
 _SILENCE = 45.0
-"""Seconds after which an owner on another machine whose counter stands still has ended."""
+"""Seconds without progress of its counter after which an owner on another machine is considered ended."""
 _FUSE_SILENCE = 90.0
 """`_SILENCE` through Cloud Storage FUSE, which caches a file's state for up to 60 s (metadata-cache:
 ttl-secs)."""

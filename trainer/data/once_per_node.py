@@ -1,4 +1,4 @@
-"""Prepare the data once on each node: one rank writes the files that all ranks of the node map."""
+"""Prepare the data once on each node: one rank writes the files that all ranks of the node memory-map."""
 
 from __future__ import annotations
 

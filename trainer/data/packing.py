@@ -44,7 +44,7 @@ def _write(path: Path, tokens: TokenFile, context: int) -> None:
 
 
 def _firsts(tokens: TokenFile, context: int) -> array[int]:
-    """The index of the first document of each sample, and last the number of documents."""
+    """The index of the first document of each sample, followed by the number of documents."""
     count, firsts, used = tokens.info.documents, array("q", [0]), 0
     for begin in range(0, count, _CHUNK):
         # The last token of a document is only a target.

@@ -40,7 +40,7 @@ class Tokenizer(Protocol):
 
 
 class ByteTokenizer:
-    """A tokenizer of UTF-8 bytes. The separator of documents is the id 256, which is not a byte, or a
+    """A tokenizer of UTF-8 bytes. Documents are separated by the id 256, which is not a byte, or by a chosen
     byte."""
 
     name, needs_utf8 = "bytes", False

@@ -1,4 +1,4 @@
-"""A node's side of an elastic run: it leads, or it follows the leader.
+"""A node's side of an elastic run: the node leads, or it follows the leader.
 
 Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members becomes
 the leader as soon as nothing answers at the old address; the other members connect to it. A leader connects

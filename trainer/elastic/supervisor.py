@@ -25,7 +25,7 @@ from trainer.supervision.supervisor import TICK, Before, Supervisor, environment
 _SIGNALLED = 128
 """Exit codes above this one are 128 + the signal that killed the process."""
 LEAVE_SHARE = 0.4
-"""Share of the grace period in which the others continue without a signalled node; afterwards all nodes
+"""Fraction of the grace period in which the others continue without a signalled node; afterwards all nodes
 stop."""
 
 
@@ -173,7 +173,7 @@ class ElasticSupervisor(Supervisor):
             self._processes.signal(signal.SIGTERM)
 
     def _check_signal(self, run: _Running) -> None:
-        """After a signal leave the run; stop all nodes if too few would remain."""
+        """Leave the run after a signal; stop all nodes if too few would remain."""
         if not self._signal or run.stopping:
             return
         now = time.monotonic()

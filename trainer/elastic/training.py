@@ -305,8 +305,8 @@ class ElasticTrainer(Trainer):
         self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
-        """Whether a new membership waits. A save in progress ends first, because its ranks complete it
-        together."""
+        """Whether a new membership is waiting. A save in progress is completed first, because all of its
+        ranks must take part."""
         return self._link.epoch > self._epoch and not self.checkpoints.saving
 
     def _handle(self, outcome: StepOutcome) -> None:

@@ -114,8 +114,8 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
 def _watch(beat: RankHeartbeat) -> dict[str, float]:
     """The activity of a process within `_WATCH_SECONDS`.
 
-    `running` is the share of the time in which it ran, `calls` is the number of different functions that it
-    called, `io_rate` is the bytes per second that it and its children read and wrote.
+    `running` is the fraction of the time in which it ran, `calls` is the number of different functions that
+    it called, `io_rate` is the bytes per second that it and its children read and wrote.
     """
     pid, began, running, calls = beat.pid, time.monotonic(), 0, set[tuple[str, str]]()
     family = [pid, *children(pid)]

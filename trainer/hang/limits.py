@@ -13,7 +13,7 @@ from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 _MAX_DURATIONS = 64
 """Number of recent durations that are remembered for each phase."""
 _MIN_DURATIONS = 3
-"""Number of durations from which a phase's usual duration is known; the first, with compilation, does not
+"""Minimum number of durations needed to know a phase's usual duration; the first, with compilation, does not
 count."""
 _LONGEST = 1.5
 """Allowed multiple of the longest duration so far, e.g. for a step with an evaluation."""
@@ -22,9 +22,10 @@ UNKNOWN = 10.0
 _START = 30.0
 """Allowed multiple of the floor at the start, and in a script that does not report progress."""
 _OWN_LIMITS = frozenset({DOWNLOADING, ENDING})
-"""Phases with their own timeout."""
+"""Phases that have their own timeout."""
 SAFETY = 0.8
-"""Share of a collective's timeout after which it is reported: the timeout would end the process."""
+"""Fraction of a collective's timeout after which the collective is reported: the timeout would end the
+process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ from trainer.hang.stacks import Frame, computes, user_frame, waits_in_collective
 
 DEFAULT_GROUP = "default"
 _BUSY = 0.5
-"""Share of the time in which a computing rank has or wants a processor."""
+"""Fraction of the time in which a computing rank has or wants a processor."""
 _CALLS = 3
 """Number of different functions per second in a computing process; a waiting loop calls fewer functions."""
 _IO_RATE = 256 << 10
-"""Bytes per second from which a process counts as reading or writing; heartbeat and stacks cause less."""
+"""Minimum bytes per second at which a process counts as reading or writing; heartbeat and stacks cause
+less."""
 _SAME_SIZES = frozenset({
     "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
     "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",
@@ -56,7 +57,7 @@ class RankRecord:
     """The state of one rank. `frames` are the frames of its main thread, the innermost first.
 
     With `answered`, its collectives are known. `state` is the state of its process in words; `members` are
-    the ranks of each group, if the rank knows them. `running` is the share of a second in which it had or
+    the ranks of each group, if the rank knows them. `running` is the fraction of a second in which it had or
     wanted a processor, `calls` is the number of functions that its main thread called in that second,
     `io_rate` is the bytes that it read and wrote. For `seconds_left` more it may be without progress in its
     phase.
@@ -105,7 +106,7 @@ class RankRecord:
 
 
 def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
-    """Parse a record. Raises ValueError, KeyError or TypeError for other content."""
+    """Parse a record. Raises ValueError, KeyError or TypeError for invalid content."""
     threads = list(record["threads"])
     main = next((thread for thread in threads if thread["main"]), threads[-1] if threads else None)
     groups: Mapping[str, Any] = dict(record["groups"])

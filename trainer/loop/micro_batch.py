@@ -32,9 +32,9 @@ from trainer.torch_private import FakeTensorMode, storage_id
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
-"""Share of a GPU's memory that the allocator can use, and bytes of contexts and of NCCL's buffers."""
+"""Fraction of a GPU's memory that the allocator can use, and bytes of contexts and of NCCL's buffers."""
 CPU_SHARE = 0.5
-"""Usable share of a machine's memory, for all of its ranks; data, checkpoints and other programs use the
+"""Usable fraction of a machine's memory, for all of its ranks; data, checkpoints and other programs use the
 rest."""
 MARGIN = 1.25
 """Factor for temporary buffers of kernels, and for gradients of activations."""

@@ -1,4 +1,4 @@
-"""Goodput: the share of the time for useful steps, and the remaining time by cause.
+"""Goodput: the fraction of the time spent on useful steps, and the remaining time by cause.
 
 Buckets, in seconds: `init` (start to first step), `restore` (loading a checkpoint), `data` (waiting for a
 batch), `step`, `eval`, `checkpoint` (training stopped for a save), `lost` (steps repeated after a restart),

@@ -34,7 +34,8 @@ def _matches(words: Sequence[str], name: str) -> bool:
 
 
 def mfu(flops: float, seconds: float, devices: int, peak: float | None) -> float | None:
-    """Share of the peak, 0 to 1, for `flops` of all devices together; `None` if the peak is unknown."""
+    """The `flops` of all devices together as a fraction of the peak, 0 to 1; `None` if the peak is
+    unknown."""
     if not peak or seconds <= 0 or devices < 1:
         return None
     return flops / (seconds * devices * peak)

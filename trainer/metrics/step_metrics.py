@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trainer.metrics.mfu import mfu, peak_flops
 
 RECENT = 20
-"""Number of reports from which the remaining time is estimated."""
+"""Number of recent reports that the estimate of the remaining time uses."""
 
 
 class StepMetrics:

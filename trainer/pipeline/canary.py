@@ -69,7 +69,7 @@ def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that is not below this share of the values; nan without values."""
+    """The smallest value that at least this fraction of the values does not exceed; nan without values."""
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

@@ -50,7 +50,7 @@ class DcpLayout:
     family: str = "dcp"
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """Return the index of the parts, which one rank writes; each rank reads only its own part."""
+        """Return the index of the parts. One rank writes it; each rank reads only its own part."""
         return [name for name in files if name == DCP_INDEX]
 
     def open_weights(self, path: Path) -> SavedWeights:

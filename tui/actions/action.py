@@ -75,7 +75,7 @@ class Action:
 
     @property
     def word(self) -> str:
-        """The word of the command line."""
+        """The word for the action on the command line."""
         return self.command or self.id.rpartition(".")[2].replace("_", "-")
 
 

@@ -94,7 +94,7 @@ class LogQuery:
     text: str = ""
     include_service: bool = True
     received: datetime | None = None
-    """Receive time from which entries are selected: `LogBatch.received` of an earlier read."""
+    """Earliest receive time of the selected entries: `LogBatch.received` of an earlier read."""
     created: datetime | None = None
     """Creation time of the job, if known, which saves a request to the service."""
     tasks: bool = False

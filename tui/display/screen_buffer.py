@@ -15,7 +15,7 @@ from tui.display.styles import change, erasable, has_background
 CLOSE = 4
 """Number of unchanged cells between two changed cells up to which they are rewritten instead of skipped."""
 LONG_BLANK = 8
-"""Number of consecutive blanks from which erasing takes fewer bytes than writing."""
+"""Minimum number of consecutive blanks for which erasing takes fewer bytes than writing."""
 
 
 @dataclass(slots=True)

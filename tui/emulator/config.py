@@ -38,7 +38,7 @@ class EmulatorConfig(BaseModel):
     """Time between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
 
     simulate_accelerators: bool = False
-    """Simulate time series of the accelerators that a machine type has and this machine lacks. The series
+    """Simulate time series of the accelerators that a machine type has but this machine lacks. The series
     have the label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)

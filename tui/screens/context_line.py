@@ -20,7 +20,7 @@ FRESH = 5.0
 """Seconds for which data counts as live: an idle context is read every four seconds."""
 SEP = "   "
 WIDE = 100
-"""Width from which the first line fits completely."""
+"""Minimum width at which the first line fits completely."""
 
 
 def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> bool:

@@ -212,8 +212,8 @@ async def named_offline(run: Run, reference: str, request: Request) -> Request:
 
 
 async def _names_beginning(run: Run, beginning: str) -> list[str]:
-    """Return the names of jobs with this prefix, in the regions that answer; also other names if the service
-    can't filter."""
+    """Return the names of jobs with this prefix, in the regions that answer. If the service can't filter, the
+    result has other names too."""
     async with run.backend() as backend:
         streams = [jobs.list_all(filter=jobs.name_filter(beginning)) for jobs in backend.jobs.values()]
         return [job.display_name for stream in streams async for page in stream for job in page.jobs]

@@ -12,7 +12,7 @@ Column = Sequence[Labelled]
 GAP = 3
 """Gap between two columns, in cells."""
 _TWO, _THREE = 110, 180
-"""Screen widths from which facts use two and three columns."""
+"""Minimum screen widths at which facts use two and three columns."""
 
 
 def columns_in(width: int) -> int:

@@ -13,7 +13,7 @@ from textual.visual import Visual
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines, hanging_indent
 
 LONG = 2_000
-"""Number of characters from which a text is cut anywhere instead of between words."""
+"""Number of characters above which a text is cut at any character instead of between words."""
 
 
 WIDTHS = 2

@@ -37,7 +37,7 @@ from tui.widgets.table.table import Cells, Table
 COLUMNS = columns(REPLICA_FIELDS)
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
-"""Number of replicas from which a group starts folded."""
+"""Number of replicas at which a group starts folded."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 

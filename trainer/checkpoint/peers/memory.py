@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _RESERVED = 0.1
-"""Share of the memory that stays free, because some training steps need more memory than others."""
+"""Fraction of the memory that stays free, because some training steps need more memory than others."""
 _NO_LIMIT = 1 << 60
 """Version 1 of cgroups writes "no limit" as a number above this one."""
 

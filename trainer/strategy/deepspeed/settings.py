@@ -27,7 +27,8 @@ _SUPPORTED = (
     "gradient_predivide_factor", "disable_allgather", "disable_python_gc", "zero_allow_untested_optimizer",
     "timers", "steps_per_print", "log_level",
 )  # fmt: skip
-"""Top-level keys that the engine reads with our loop. The last two concern its log, which is not shown."""
+"""Top-level keys that the engine uses when our loop drives it. The last two concern its log, which is not
+shown."""
 _BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _OWN_LOOP = "is not used here: the trainer has its own"
 _REFUSED = {

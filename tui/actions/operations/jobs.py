@@ -52,7 +52,7 @@ class JobOperations:
         return await self._change("job.cancel", job, cancel)
 
     async def delete(self, job: Job) -> Outcome[str]:
-        """Delete an ended job. A job that does not exist any more is a failure, as for a verb."""
+        """Delete an ended job. If the job no longer exists, the operation fails, as a verb does."""
 
         async def delete(service: JobService) -> str:
             try:

@@ -35,7 +35,7 @@ PLACE = {
 NODES = "NNODES"
 MASTER, PORT = "$(JOBSET_NAME)-node-0-0.$(JOBSET_NAME)", "29500"
 _KEPT = 0.75
-"""Share of a machine's memory that a pod may request; the system uses the remaining memory."""
+"""Fraction of a machine's memory that a pod may request; the system uses the remaining memory."""
 _GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
        "G": 1e9 / 2**30, "": 1 / 2**30}  # fmt: skip
 

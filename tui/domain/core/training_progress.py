@@ -60,7 +60,7 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """The completed share of the steps, 0 to 1, or `None` if the total is unknown."""
+        """The completed fraction of the steps, 0 to 1, or `None` if the total is unknown."""
         if self.step is None or not self.total_steps:
             return None
         return max(0.0, min(1.0, self.step / self.total_steps))

@@ -13,7 +13,7 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 
 BAD_SHARE = 0.05
-"""Share of errors from which the value is red."""
+"""Fraction of failed requests at which the value turns red."""
 BAR = 9
 """Width of a traffic bar, in cells."""
 Loads = Mapping[tuple[str, str], Load]

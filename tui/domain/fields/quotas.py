@@ -12,7 +12,7 @@ from tui.domain.fields.field import Field
 
 PREFIX = "custom_model_training_"
 NEARLY_USED = 0.8
-"""Share of the limit from which the bar warns."""
+"""Fraction of the limit at which the bar takes the warning colour."""
 
 
 class QuotaRow(NamedTuple):
@@ -23,7 +23,7 @@ class QuotaRow(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """The used share of the limit."""
+        """The used fraction of the limit."""
         quota = self.quota
         return quota.used / quota.limit if quota.used is not None and quota.limit else None
 

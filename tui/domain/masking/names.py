@@ -29,7 +29,8 @@ _SWITCHES = {"", "true", "false", "none", "null", "auto", "yes", "no", "on", "of
 MAX_PATH = 200
 """Longest path, in characters; a longer value can be a secret."""
 LONG = 16
-"""Length from which a value with digits is a secret even under an ambiguous name (`key`, `auth`)."""
+"""Minimum length at which a value with digits counts as a secret even under an ambiguous name (`key`,
+`auth`)."""
 
 
 def looks_secret(name: str) -> bool:

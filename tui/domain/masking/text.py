@@ -10,7 +10,8 @@ from tui.domain.masking.shapes import PATTERNS
 
 MASK = "••••••••"
 SHORT = 6
-"""Length from which a known secret is masked inside words; a shorter one only as a complete word."""
+"""Minimum length of a known secret to be masked inside words; a shorter one is masked only as a complete
+word."""
 _MOST_REMEMBERED = 1000
 Cover = Callable[[str], str]
 """Function that returns the replacement of a secret with this name; the name may be ""."""

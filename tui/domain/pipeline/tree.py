@@ -10,7 +10,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 
 MANY = 4
-"""Number of subgroups, e.g. a loop's iterations, from which a group is folded initially."""
+"""Number of subgroups, e.g. iterations of a loop, at which a group starts folded."""
 
 
 @dataclass(frozen=True, slots=True)

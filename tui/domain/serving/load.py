@@ -29,7 +29,7 @@ class Load:
 
     @property
     def error_share(self) -> float | None:
-        """Share of failed requests, 0 to 1; `None` without requests."""
+        """Fraction of failed requests, 0 to 1; `None` without requests."""
         return self.failed / self.requests if self.requests else None
 
     @property

@@ -54,7 +54,7 @@ def _shared(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def shares(percents: Mapping[str, int]) -> dict[str, int]:
-    """A split without models that get no requests, for comparisons."""
+    """The split without the models that get no requests, so that splits can be compared."""
     return {key: percent for key, percent in percents.items() if percent}
 
 

@@ -117,7 +117,7 @@ _NAMES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "'": r"\'", "\\": r"\134"}
 
 
 def ansi_c(text: str) -> str:
-    r"""Decode the inside of `$'…'`, where `\\x` and octal escapes are bytes of UTF-8."""
+    r"""Decode the content of `$'…'`, where `\\x` and octal escapes are bytes of UTF-8."""
 
     def change(match: re.Match[str]) -> bytes:
         code = match[1]

@@ -13,7 +13,7 @@ _MOST_TOTAL = 8_000_000
 """Most characters of all texts together, with `_EACH` for each text."""
 _EACH = 16
 _MOST_PARSED = 500_000
-"""Most characters that are parsed: the parser's tree takes 200 bytes for each."""
+"""Largest number of characters that are parsed: the parser's tree takes 200 bytes for each."""
 _MOST_PIPES = 2000
 """Most `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 2.0

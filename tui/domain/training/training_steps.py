@@ -13,7 +13,7 @@ from tui.domain.core.training_progress import TrainingStep
 RECENT = 40
 """Number of last reported steps that determine the pace."""
 LONG = 20
-"""Factor of the usual duration from which a step counts as a restart and not in the pace."""
+"""Multiple of the usual duration above which a step counts as a restart and is left out of the pace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tui.domain.vertex.quota_fit import places_of, taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
-"""Age from which a usage may be wrong: the service writes it on a change and once a day."""
+"""Age above which a usage may be outdated: the service writes it on a change and once a day."""
 _STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
 
 
@@ -81,7 +81,7 @@ class Grid:
                 known = self._quotas.get((quota.region, word))
                 self._quotas[quota.region, word] = _sum(known, quota) if known else quota
         self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
-        """Columns with hardware in at least one region."""
+        """The columns whose hardware exists in at least one region."""
 
     def cell(self, region: str, word: str) -> GridCell:
         """Return one cell."""

@@ -47,7 +47,7 @@ class Limit:
 
 
 def limit_of(arguments: Mapping[str, Any]) -> Limit:
-    """Parse the limit of a request: `lasts` in seconds, `times` in calls; 0 or absent for none.
+    """Parse the limit of a request: `lasts` in seconds, `times` in calls; 0 or absent means no limit.
 
     Raises ValueError naming the invalid field.
     """

@@ -47,7 +47,7 @@ class Controller(ABC):
         """Types whose changes the controller reacts to."""
         self.name = self.name or type(self).__name__
         self._due: dict[Key, float] = {}
-        """Loop time at which each waiting key is due."""
+        """Event-loop time at which each waiting key is due."""
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
 

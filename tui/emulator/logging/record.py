@@ -118,7 +118,7 @@ class StoredEntry:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The complete entry in REST format if a client wrote it, else empty."""
+        """The complete entry in REST format if a client wrote it; otherwise empty."""
         if self._extra is None:
             self._extra = {}
             if self.row[4] == MESSAGE:

@@ -141,7 +141,8 @@ class Aggregation:
     """Fields to group by; see `group_field`."""
 
     def apply(self, all_series: Iterable[TimeSeries], interval: Interval, field: str) -> list[TimeSeries]:
-        """Aggregate series. Raises WireError: INVALID_ARGUMENT for an aligner that does not fit."""
+        """Aggregate series. Raises WireError: INVALID_ARGUMENT for an aligner that does not apply to the
+        metric."""
         with _naming(f"{field}.per_series_aligner"):
             aligned = [align(series, self.aligner, self.period, interval) for series in all_series]
         if self.reducer == _REDUCE_NONE:

@@ -52,7 +52,7 @@ class Capacity:
                 claim.granted.set()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Queue a job. The event is set once the job holds its replicas."""
+        """Queue a job. Return an event that is set once the job has its replicas."""
         claim = self._claims.get(job.record.id) or self._add(job)
         self.grant()
         return claim.granted

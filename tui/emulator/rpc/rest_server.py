@@ -37,7 +37,7 @@ BODY_LIMIT = 32 * 1024 * 1024
 """Largest request body in bytes."""
 
 LARGE = 64 * 1024
-"""Bytes from which a message is converted in a thread."""
+"""Size in bytes at which a message is converted in a thread."""
 
 T = TypeVar("T")
 Scope = dict[str, Any]

@@ -31,7 +31,7 @@ START_SECONDS = 10.0
 KILL_SECONDS = 5.0
 """Longest wait until killed processes have ended, in seconds."""
 SETTLED_NS = 100_000_000
-"""Age of a change from which a later one certainly has another time, in ns."""
+"""Age of a change, in ns, after which a later change certainly has another timestamp."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -18,7 +18,7 @@ from tui.emulator.messages import Pb, timestamp
 
 State = schedule_types.Schedule.State
 LATE_SECONDS = 60.0
-"""Delay from which a run counts as missed, in seconds: the finest step of a cron."""
+"""Delay in seconds at which a run counts as missed: the finest step of a cron."""
 
 
 @dataclass(frozen=True, slots=True)

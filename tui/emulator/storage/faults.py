@@ -15,7 +15,7 @@ class BucketFaults:
     kind: str = ""
     """Error of every request: unavailable, denied, missing or rate; "" for none."""
     bucket: str = ""
-    """Bucket with the faults, "" for all buckets."""
+    """Bucket that the faults apply to; "" for all buckets."""
     delay: float = 0.0
     """Delay of each reply."""
     cut_after: int = 0

@@ -26,7 +26,7 @@ ENOUGH_TRIALS = 2
 ENOUGH_POINTS = 3
 """Smallest number of measurements of a usable curve."""
 WHOLE = 0.9
-"""Fraction of the longest curve from which a curve counts as complete."""
+"""Fraction of the longest curve's length at which a curve counts as complete."""
 LOW_CHANCE = 0.01
 """Threshold of the 'very low probability' in the documentation of decay_curve_stopping_spec."""
 BEST = int(study_types.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT)
@@ -122,7 +122,8 @@ def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
 
 
 def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Apply decay_curve_stopping_spec: whether the curves of the trial and the others leave it no chance.
+    """Apply decay_curve_stopping_spec: whether the trial has no chance, judging by its curve and those of the
+    other trials.
 
     Curves of trials that were stopped early do not show where a curve ends.
     """

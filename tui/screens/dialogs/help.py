@@ -19,7 +19,7 @@ from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.long_lines import LongLines
 
 WIDE = 108
-"""Width from which the action ids fit, which the setting `keys` uses."""
+"""Minimum width at which the action ids fit; the setting `keys` uses these ids."""
 HELP = 58
 _TITLES = {
     "app": "everywhere", "table": "in the list", "job_events": "events", "quota_grid": "quotas",

@@ -29,7 +29,7 @@ from tui.widgets.heat_map.scale import LEVELS, legend, palette
 from tui.widgets.notice import Notice
 
 LEGEND_FROM = 118
-"""Width from which the legend fits in the second line."""
+"""Minimum width at which the legend fits in the second line."""
 MEASURES = tuple(Measure)
 
 

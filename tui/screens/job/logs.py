@@ -44,7 +44,7 @@ SEP = "   "
 BETWEEN_SCANS = 0.005
 """Seconds left for keys between two parts of a search."""
 MIN_ROWS = 16
-"""Number of rows of the pane from which one row shows the severities over time."""
+"""Minimum height of the pane, in rows, at which one row shows the severities over time."""
 
 
 class LogsPane(JobPane):

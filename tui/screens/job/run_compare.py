@@ -59,7 +59,7 @@ class PinnedRun:
     samples: Sequence[TrainingStep]
 
     def line(self, key: str, *, by_step: bool, colour: str) -> ChartLine | None:
-        """Return the run's line in the chart of this key; None if the run did not report that metric."""
+        """Return the run's curve in the chart of this key; None if the run did not report that metric."""
         charts = [*main_charts(self.samples), *other_charts(self.samples)]
         chart = next((chart for chart in charts if chart.key == key), None)
         if chart is None:

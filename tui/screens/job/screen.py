@@ -46,7 +46,7 @@ from tui.widgets.table.table import Table
 
 MIN_NAME = 16
 WIDE = 100
-"""Width from which the job's cost fits in the first line."""
+"""Minimum width at which the job's cost fits in the first line."""
 
 
 class JobScreen(FrameScreen):

@@ -30,7 +30,7 @@ class JobTree:
         """Jobs whose parts the user has opened, in this order. The parts of other jobs are hidden."""
 
     def arrange(self, matches: list[str]) -> list[str]:
-        """Order the matching jobs, each part below the job above it."""
+        """Order the matching jobs, each part below its parent job."""
         order, self.depths, self.dimmed = below_parents(matches, self._store.parents, self._store.jobs)
         self.count = sum(name not in self.dimmed for name in self.depths)
         return order

@@ -35,7 +35,7 @@ PART = "└ "
 OPEN, CLOSED = "▾ ", "▸ "
 """Prefixes of the name of a job whose parts can be hidden: open and closed."""
 MANY = 1_000
-"""Number of jobs from which a filter that depends on the time is applied only every `EVERY` seconds."""
+"""Number of jobs above which a filter that depends on the time is applied only every `EVERY` seconds."""
 EVERY = 10
 
 
@@ -81,7 +81,8 @@ class JobRows:
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
         self._total = 0, (-1, -1)
-        """Number of jobs that are not a part of another job, with the numbers of jobs and parents then."""
+        """Number of jobs that are not a part of another job, cached with the numbers of jobs and parents at
+        that time."""
         self._table: Table | None = None
         self._known_parents = 0
         self._shown_order: JobOrder | None = None

@@ -49,7 +49,7 @@ SHOWN_AT_ONCE = 500
 """Number of jobs up to which each page is shown when it arrives."""
 FIRST_PAGE = 50
 ID_FROM = 160
-"""Width of the screen from which the job ids have a column."""
+"""Minimum width of the screen at which the job ids get a column."""
 FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is first shown while it is read, and seconds between updates."""
 

@@ -41,7 +41,7 @@ from tui.widgets.table.cells import content, row_cells
 from tui.widgets.table.table import Cells, Table
 
 DETAILS_FROM = 18
-"""Number of rows of the tab from which the complete task under the cursor fits."""
+"""Minimum height of the tab, in rows, at which the complete task under the cursor fits."""
 LABEL = 24
 OPEN, CLOSED = "▾ ", "▸ "
 COLUMNS = columns(PIPELINE_FIELDS)

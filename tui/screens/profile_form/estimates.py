@@ -26,7 +26,7 @@ from tui.session import BackendError, Session
 
 QUOTA_SECONDS = 20
 WIDE = 100
-"""Width from which the complete price fits in the summary."""
+"""Minimum width at which the complete price fits in the summary."""
 _FIT_TEXT = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
 
 

@@ -16,7 +16,7 @@ from tui.screens.profile_form.line_editor import typed_text
 from tui.widgets.filter_bar import FilterBar
 
 MOST_FOLDS = 6
-"""Number of groups that may enclose a row."""
+"""Largest number of nested groups that may enclose a row."""
 
 
 class FormNavigation:
@@ -149,7 +149,7 @@ class FormNavigation:
             self.go_to(nearest.path, nearest.key)
 
     def close_find(self, text: str) -> None:
-        """Return the keys to the form. Without a text the cursor returns to its earlier row."""
+        """Give the keyboard focus back to the form. Without a text, the cursor returns to its earlier row."""
         view = self._body.view
         if not text and self._find_from:
             view.move_to(self._find_from)

@@ -33,7 +33,7 @@ Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]
 
 
 class EndpointChanges:
-    """Asks, then changes endpoints. A screen's keys call its methods."""
+    """Asks for confirmation, then changes endpoints. A screen's keys call its methods."""
 
     def __init__(self, screen: FrameScreen, polling: Polling, show: Callable[[], None]) -> None:
         """Set the screen. `show` shows the list with the deployments in progress."""

@@ -22,7 +22,7 @@ from tui.widgets.table.cells import row_cells
 from tui.widgets.table.table import Cells, Column, Table
 
 PICTURE_FROM = 16
-"""Number of rows of the tab from which a picture fits below the table."""
+"""Minimum height of the tab, in rows, at which a picture fits below the table."""
 READ_SECONDS = 30.0
 
 

@@ -24,7 +24,7 @@ TICK = 0.1
 AT_ONCE = 0.03
 """Seconds of reading and counting lines before the event loop runs."""
 MOST_COPIED = 8 * 1024**3
-"""Limit in bytes of a pipe's or a compressed file's text that is stored on disk."""
+"""Limit, in bytes, on the text of a pipe or a compressed file that is stored on disk."""
 LEFT_FREE = 512 * 1024**2
 """Bytes of free disk space that a copy leaves."""
 

@@ -12,7 +12,7 @@ from tui.domain.core.formatting import age
 NOT_REACHED = "not reached"
 """Words that every screen shows for a source that can't be read now."""
 NOTICED = timedelta(seconds=5)
-"""Duration of an outage from which the message includes the duration."""
+"""Minimum duration of an outage to be stated in the message."""
 
 
 class ConnectionState(Enum):

@@ -36,7 +36,8 @@ async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) ->
 
 
 async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
-    """Print the address, and wait for the program's end or the user's interrupt. Raises TensorBoardError."""
+    """Print the address, and wait until the program ends or the user interrupts it. Raises
+    TensorBoardError."""
     if run.json:
         print_json({"url": running.url, "log_dir": running.folder, "pid": running.pid})
     else:

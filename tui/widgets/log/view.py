@@ -295,7 +295,7 @@ class LogView(LogCanvas, can_focus=True):
     # Filter and search
 
     def set_filter(self, *, replicas: Iterable[str] | None = None, severity: Severity | None = None) -> None:
-        """Show these replicas (all if empty) from this severity on."""
+        """Show the lines of these replicas (all if empty) with at least this severity."""
         if self.views.set_filter(replicas=replicas, severity=severity):
             self._rebuilt()
 

@@ -283,7 +283,7 @@ class ContainerReader:
     async def _take_last(self, read: _Read, followed: bool) -> None:
         """Finish a run that was read after its end, unless the read returned something new.
 
-        `followed`: an earlier stream reached the same end.
+        `followed` is true if an earlier stream reached the same end.
         """
         if read.fresh:
             # The server may have cut the stream before the end of the log.

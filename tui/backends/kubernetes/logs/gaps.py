@@ -69,7 +69,7 @@ def replaced(
 ) -> LogGap:
     """Return the gap of replaced pods of these replicas.
 
-    `meant`: the pods were stopped on purpose, so that a restart policy would not have preserved them.
+    `meant` is true if the pods were stopped on purpose; then no restart policy would have preserved them.
     """
     tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
     cause = f" ({why})" if why else ""

@@ -36,7 +36,7 @@ from tui.domain.core.log_entry import LogEntry
 TICK = 0.1
 """Seconds between two deliveries of a busy log."""
 ALIVE = 5.0
-"""Seconds between two batches that only report that the log is read up to now."""
+"""Seconds between two empty batches, which only report that the log has been read up to now."""
 BEGIN = 15.0
 """Longest wait in seconds for the pods, events and conditions before the first line is delivered."""
 

@@ -208,7 +208,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "progress_pattern": lambda pb: pattern_of(pb.job_spec.worker_pool_specs),
 }
 _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
-"""Values of fields that a list lacks."""
+"""Default values of the fields that a list's reply lacks."""
 
 
 def job_dict(pb: Any) -> dict[str, Any]:

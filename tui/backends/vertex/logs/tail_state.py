@@ -123,7 +123,7 @@ class TailSchedule:
     look_at: float
     """Time of the next read of the job's state."""
     keep_until: float
-    """Time from which new entries are delivered, unless the gap is filled earlier."""
+    """Time at which new entries are delivered even if the gap is not filled yet."""
     open_at: float | None = None
     """Time of the next attempt to open a stream."""
     list_at: float | None = None

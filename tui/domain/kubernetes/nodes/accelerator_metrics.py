@@ -31,7 +31,7 @@ Rows = Mapping[str, tuple[float, Mapping[str, str], datetime | None]]
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSample:
-    """The used share of one accelerator of a container; `at` is None for an exporter without timestamps."""
+    """The utilization of one accelerator of a container; `at` is None for an exporter without timestamps."""
 
     metric: str
     namespace: str

@@ -60,7 +60,8 @@ class GangAttempt:
         return self._unready() if self.key.group == VOLCANO else REJECTED
 
     def explain(self, refusals: Sequence[Refusal], lacking: str, enough: bool) -> str:
-        """Return the message for a pod that does not fit. `enough`: enough other pods of its group fit."""
+        """Return the message for a pod that does not fit. `enough` is true if enough other pods of its group
+        fit."""
         if enough:
             return explain(refusals, lacking)
         if self.key.group == VOLCANO:

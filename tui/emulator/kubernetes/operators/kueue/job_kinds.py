@@ -21,7 +21,7 @@ RUNTIME_PATCH_MANAGER = "kueue.x-k8s.io/manager"
 
 @dataclass(frozen=True)
 class PodSet:
-    """Equal pods of a job. The template belongs to the object."""
+    """A set of identical pods of a job. The template is a part of the object, not a copy."""
 
     name: str
     count: int

@@ -1,4 +1,4 @@
-"""Decides from objects alone which workloads get quota, wait or are preempted."""
+"""Decides which workloads get quota, wait or are preempted, from the objects alone."""
 
 from __future__ import annotations
 
