@@ -476,7 +476,7 @@ def _check_json(name: str) -> None:
 
 
 def _complete(config: Config) -> Config:
-    """Replace zeros and empty texts by the defaults that they stand for."""
+    """Replace zeros and empty texts with the defaults that they stand for."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
     entry = model_entry(config.model.model)
     # Every Python installation has its sources; arr-coc generates images with questions instead.

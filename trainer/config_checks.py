@@ -59,7 +59,7 @@ def check_model_flags(options: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 def selected_range(text: str) -> tuple[int, int]:
-    """The least and the greatest number of tokens of --selected-tokens. Raises UsageError."""
+    """Parse the smallest and the largest number of tokens in --selected-tokens. Raises UsageError."""
     numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
     if len(numbers) != 2 or text.count(",") != 1 or not 1 <= numbers[0] <= numbers[1]:
         raise UsageError(f"--selected-tokens {text} must be the fewest and the most tokens, such as 64,400")

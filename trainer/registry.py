@@ -58,7 +58,7 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
     "adamw": _ADAM_FLAGS, "adam": _ADAM_FLAGS, "sgd": ("momentum",), "adafactor": (),
     "muon": ("momentum", *_ADAM_FLAGS),
 }  # fmt: skip
-"""Every value of `--optimizer`, with the settings of only some optimizers that it has."""
+"""Every value of `--optimizer`, with those of the optimizer's settings that not all optimizers have."""
 
 
 def declared_strategies(folder: Path) -> dict[str, StrategyEntry]:

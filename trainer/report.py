@@ -22,7 +22,7 @@ from trainer.structured_log import emit
 phase = progress.phase
 """Mark a long operation, as `with report.phase("evaluation"):`, so that it does not count as a hang."""
 alive = progress.beat
-"""Report that a part of the present phase ended."""
+"""Report that a part of the current phase ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
 _last_step_at: float | None = None
 """Monotonic time of the last step."""
@@ -32,7 +32,7 @@ _STEP_FILE = Path("progress.json").absolute()
 
 def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
     """Report that this step ended. Every rank may call it, but only rank 0 writes the line. `metrics` are
-    further numbers, in SI units; the console shows `tokens_per_second` as the speed."""
+    additional numbers, in SI units; the console shows `tokens_per_second` as the speed."""
     global _last_step_at  # noqa: PLW0603 - when the last step ended
     now, before = time.monotonic(), _last_step_at
     _last_step_at = now

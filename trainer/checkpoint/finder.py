@@ -428,7 +428,7 @@ class Finder:
             self._group.broadcast_file(path, source, lacks=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
-        """Download and verify a checkpoint; return the damage, or None."""
+        """Download and verify a checkpoint; return what is damaged, or None."""
         damages = self._ask("downloaded", lambda: self._copy(step), None)
         return next((damage for damage in damages if damage), None)
 

@@ -224,7 +224,7 @@ class FolderLock:
             self._write(beat=self._owner.beat + 1)
 
     def _write(self, **changes: Any) -> None:
-        """Write in place: a new file would not have the lock, and a full disk still has room for the present
+        """Write in place: a new file would not have the lock, and a full disk still has room for the existing
         bytes.
 
         Open the file for each write: Cloud Storage FUSE writes to the bucket when a descriptor is closed.

@@ -46,7 +46,7 @@ class RunFolder:
         self.enter()
 
     def enter(self) -> None:
-        """Prepare and lock the folder for the group's present ranks. Raises the errors of `__init__`."""
+        """Prepare and lock the folder for the group's current ranks. Raises the errors of `__init__`."""
         self.shared = prepare_folder(self.path, self._group)
         self.coordinates = self._group.rank == 0 if self.shared else self._group.local_rank == 0
         self._take_lock()

@@ -44,7 +44,7 @@ class Rules:
     minimum: int
     by_operator: bool = False
     usable: Callable[[int], bool] = lambda _: True
-    """Whether this number of nodes can train, e.g. divides the batch. Further nodes wait."""
+    """Whether this number of nodes can train, e.g. because it divides the batch. Surplus nodes wait."""
     join_wait: float = 0.0
     """Seconds to wait for further nodes before a membership admits new nodes."""
 

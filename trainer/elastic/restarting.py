@@ -29,7 +29,7 @@ SETTLED_AFTER = 30.0
 CHANGE_WAIT = 2.0
 """Seconds to wait for a change of the nodes that explains the end of a script."""
 JOIN_WAIT = 3.0
-"""Seconds to wait for further new nodes before all processes restart."""
+"""Seconds to wait for more new nodes before all processes restart."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ _PART = 64 << 10
 _MAX_PARTS = 128
 _MAX_JSON = 32 << 20
 _OTHER_THREADS = 8
-"""Number of a rank's threads besides the main thread that remain in an answer that would be too long."""
+"""Number of threads per rank, besides the main thread, that remain when an overlong answer is shortened."""
 
 
 def request(trigger: str, seconds: float, usual: float, phase: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Incidents:
         self._collects_for: int | None = None
         """The incident of node 0 for which this node collects records."""
         self._reported_at: float | None = None
-        """Time at which the present stall was reported, or a report was requested from node 0."""
+        """Time at which the current stall was reported, or a report was requested from node 0."""
         self._quiet_until = 0.0
 
     def begin(self, ranks: NodeRanks, attempt: int) -> None:

@@ -29,7 +29,7 @@ def tick(step: int) -> None:
 
 
 def beat() -> None:
-    """Report that a part of the present phase ended, e.g. a batch of an evaluation."""
+    """Report that a part of the current phase ended, e.g. a batch of an evaluation."""
     if _own is not None:
         _own.beat()
 

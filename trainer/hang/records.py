@@ -100,7 +100,7 @@ class RankRecord:
         return waits_in_collective(self.frames)
 
     def known(self, *, background: bool) -> list[Collective]:
-        """The rank's collectives in the order of their begin; collectives of other threads only with
+        """The rank's collectives in the order in which they began; collectives of other threads only with
         `background`."""
         return [collective for collective in self.collectives if background or not collective.background]
 

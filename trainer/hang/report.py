@@ -88,7 +88,7 @@ def _collective(collective: Collective | None, records: Sequence[RankRecord]) ->
 
 def place_of(record: RankRecord, collective: Collective | None = None) -> Frame | None:
     """The source line of the rank; if it waits for a worker, the worker's line. For a wrong `collective`, the
-    line that began it: the main thread may be further."""
+    line that began it: the main thread may have moved on."""
     frames = record.frames
     if collective is not None and (began := user_frame(collective.frames)) is not None:
         return began

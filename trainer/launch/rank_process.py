@@ -56,7 +56,7 @@ def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
 
 
 def _where(trainer: Any) -> dict[str, Any]:
-    """The training's step for the error's fields; empty instead of a second error."""
+    """Where in the training the error occurred, as fields for its record; empty if reading them fails."""
     with contextlib.suppress(Exception):
         return trainer.where() if trainer is not None else {}
     return {}

@@ -148,7 +148,7 @@ def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) 
 
 @contextlib.contextmanager
 def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """Replace the weights by fake tensors on the CPU, in the type of the forward pass."""
+    """Replace the weights with fake tensors on the CPU, in the type of the forward pass."""
     own = [
         (module, name, tensor)
         for module in model.modules()

@@ -105,7 +105,7 @@ class Goodput:
         return {**self._rounded(), "disruptions": self.disruptions}
 
     def load_state(self, saved: Mapping[str, float]) -> None:
-        """Replace the values by the values of another process of this run."""
+        """Replace the values with those of another process of this run."""
         self.seconds = {name: float(saved[name]) for name in BUCKETS}
         self.disruptions = int(saved["disruptions"])
 

@@ -23,7 +23,7 @@ from trainer.optimizers.sharded import local_shard
 class StepLog:
     """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; does nothing without a folder.
 
-    A step has two lines: at its begin with the `samples` of this rank, and after the update with the `hash`
+    A step has two lines: at its start with the `samples` of this rank, and after the update with the `hash`
     of the weights. `epoch` is the number of the membership in an elastic run, otherwise of the attempt.
 
     Raises:

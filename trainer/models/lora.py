@@ -1,4 +1,4 @@
-"""LoRA (arXiv 2106.09685): low-rank updates beside frozen linear layers."""
+"""LoRA (arXiv 2106.09685): low-rank updates of frozen linear layers."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class ShardedOptimizer:
 
     @torch.no_grad()
     def _connect(self) -> None:
-        """Point the shards to the present memory of the weights and of their gradients."""
+        """Point the shards to the current memory of the weights and of their gradients."""
         for weight, shard in self._names.values():
             if shard is not weight:
                 # FSDP moves a shard to padded memory at its first use.

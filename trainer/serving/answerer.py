@@ -64,8 +64,8 @@ def copy_of(uri: str, folder: Path) -> Path:
 
 
 def settings(manifest: Manifest, *flags: str) -> Config:
-    """The settings of a checkpoint for its model and questions, with further flags. Raises UsageError for a
-    flag that this trainer does not have, or weights that can't be copied."""
+    """The settings of a checkpoint for its model and questions, with additional flags. Raises UsageError for
+    a flag that this trainer does not have, or weights that can't be copied."""
     saved = manifest.config
     model = {name: value for name, value in saved.get("model", {}).items() if name != "init_weights"}
     weights = str(model.get("weights", ""))

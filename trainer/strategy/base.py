@@ -54,7 +54,7 @@ class Strategy(Protocol):
         prompts."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
-        """Stage the present weights and optimizer state, to be written into `folder`.
+        """Stage the current weights and optimizer state, to be written into `folder`.
 
         Another thread completes the copies and then writes, on all of `ranks` together; this method raises
         the errors of its writer. A call that changes a copied tensor (`update`, `load`) first finishes the

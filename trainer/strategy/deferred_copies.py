@@ -49,7 +49,7 @@ class DeferredCopies:
             self._unfinished += len(pairs)
 
     def _copy_from_gpu(self, buffer: torch.Tensor, source: torch.Tensor) -> None:
-        """Queue the copy behind the computation of the state, beside later computations."""
+        """Queue the copy behind the computation of the state, in parallel with later computations."""
         if self._stream is None:
             self._stream = torch.cuda.Stream(source.device)
             self._stream.wait_stream(torch.cuda.current_stream(source.device))

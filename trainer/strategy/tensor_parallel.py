@@ -28,7 +28,7 @@ _FIRST_RANKS = 7919
 
 
 def parallelize(model: nn.Module, plan: TensorPlan | None, mesh: DeviceMesh) -> None:
-    """Replace the weights of the plan by DTensors on `mesh`, before FSDP shards them further. Raises
+    """Replace the weights of the plan with DTensors on `mesh`, before FSDP shards them further. Raises
     UsageError if the model has no plan, an unsupported plan, or sizes that do not fit."""
     size = mesh.size()
     if plan is None:

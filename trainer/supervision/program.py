@@ -10,7 +10,7 @@ from trainer.metrics.goodput import RecordedStep
 from trainer.placement.topology import Topology
 
 HANG_FOLDER = "hangs"
-"""Name of the folder of hang reports, beside the checkpoints."""
+"""Name of the folder for hang reports, next to the checkpoints."""
 
 
 class Program(Protocol):

@@ -72,7 +72,7 @@ class Peers(Protocol):
 
     def poll(self) -> AttemptEnd | None:
         """Exchange messages, many times a second; return the end if another node ended the attempt. A later
-        report may replace the failure in the result by its cause."""
+        report may replace the failure in the result with its cause."""
 
     def report_failure(self, failure: AttemptFailure) -> None:
         """Report the failure of this node's processes, which ends the attempt, to the other nodes."""

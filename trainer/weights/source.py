@@ -115,7 +115,7 @@ def materialize(model: nn.Module, source: WeightSource | None, device: torch.dev
 
 
 def allocate(weights: Iterable[nn.Parameter], device: torch.device) -> None:
-    """Replace parameters on the meta device by uninitialized memory of `device`."""
+    """Replace parameters on the meta device with uninitialized memory on `device`."""
     for weight in weights:
         empty = nn.Parameter(torch.empty_like(weight, device=device), requires_grad=weight.requires_grad)
         torch.utils.swap_tensors(weight, empty)

@@ -57,7 +57,7 @@ class NotFound(BackendError):
 
 
 class FailedPrecondition(BackendError):
-    """The object exists but is in the wrong state, e.g. a cancel of an ended job."""
+    """The object exists but is in the wrong state, e.g. when a job to cancel has ended."""
 
     code = "FAILED_PRECONDITION"
     exit_code = 1

@@ -100,7 +100,7 @@ class LogQuery:
     tasks: bool = False
     """Include entries of the task jobs, with replicas named TASK/REPLICA. `replicas` then holds task ids."""
     jobs: tuple[str, ...] = ()
-    """Full names of further jobs whose entries are selected."""
+    """Full names of other jobs whose entries are selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class JobService(ABC):
         return None
 
     async def create(self, request: LaunchRequest) -> Job:
-        """Create exactly one job. An implementation never repeats a create blindly."""
+        """Create exactly one job. An implementation never blindly repeats a create request."""
         raise NotOffered("Jobs of this kind can't be created in this context.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:

@@ -1,4 +1,4 @@
-"""Finds the job of a create whose reply was lost, by its label. The create is never repeated."""
+"""Finds, by its label, the job of a create request whose reply was lost. The request is never repeated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def created_job(
     waits: Sequence[float],
     refused: bool = False,
 ) -> Job:
-    """Return the job of a create that ended with `lost`.
+    """Return the job of a create request that failed with `lost`.
 
     `launched` finds the job with the request's label. `waits` are the seconds between searches. If `refused`,
     `lost` is raised unless a job has the label.

@@ -21,7 +21,8 @@ async def merged(
     """Yield the items of all sources with their keys as they arrive. Read at most `at_once` sources
     concurrently.
 
-    Closing the generator closes the sources. An error of a source ends the other sources and is raised here.
+    Closing the generator closes the sources. An error from a source ends the other sources and is raised
+    here.
     """
     ready: asyncio.Queue[tuple[K, T] | BaseException | None] = asyncio.Queue(AHEAD * max(1, len(sources)))
     gate = asyncio.Semaphore(at_once or max(1, len(sources)))
@@ -73,10 +74,8 @@ async def answers_of(
 async def all_or_enough(
     questions: Sequence[Coroutine[Any, Any, T]], enough: Callable[[T], bool]
 ) -> Sequence[T]:
-    """Return all answers in order, or only the first answer that is `enough`, as soon as it arrives.
-
-    If no answer is enough, the error of a question is raised.
-    """
+    """Return all answers in order, or only the first answer that is `enough`, as soon as it arrives. If no
+    answer is enough, an error from one of the questions is raised."""
     tasks = [asyncio.create_task(question) for question in questions]
     waiting = set(tasks)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 _RESERVED = 0.1
 """Fraction of the memory that stays free, because some training steps need more memory than others."""
 _NO_LIMIT = 1 << 60
-"""Version 1 of cgroups writes "no limit" as a number above this one."""
+"""cgroups v1 reports "no limit" as a number above this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Sender:
         self._offered: tuple[Path, StoreAddress] | None = None
         self._changed = threading.Condition()
         self._warned = False
-        """Whether the present problem was reported: only the first of several consecutive failures is
+        """Whether the current problem was reported: only the first of several consecutive failures is
         reported."""
         threading.Thread(target=self._run, name="peer copies", daemon=True).start()
 

@@ -67,7 +67,7 @@ async def create(
 
 
 async def _after_interrupt(service: JobService, request: LaunchRequest, creating: asyncio.Task[Job]) -> Job:
-    """Find the job by the reply or by its label. Raises the error of the create, or Interrupted."""
+    """Find the job by the reply or by its label. Raises the error of the create request, or Interrupted."""
     end = time.monotonic() + INTERRUPT_SECONDS
     seen = False
     while (left := end - time.monotonic()) > 0:

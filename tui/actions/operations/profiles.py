@@ -40,7 +40,7 @@ class ProfileOperations:
         )
 
     async def fix(self, path: Path, text: str) -> Outcome[None]:
-        """Replace a file's text by the text with its problems fixed."""
+        """Replace a file's text with a text in which its problems are fixed."""
         return await self._write("profile.fix", path, lambda: replace_text(path, text), "Fixed")
 
     async def save(self, draft: Draft, *, over: bool = False) -> Outcome[None]:

@@ -61,7 +61,7 @@ class ServerOperations:
         self._runner = runner
 
     async def become(self, arguments: Sequence[str] = ()) -> Outcome[None]:
-        """Replace this process by the server, with these arguments. Returns only after a failure."""
+        """Replace this process with the server, started with these arguments. Returns only if that fails."""
         state = self.SERVER.state()
 
         async def become() -> None:

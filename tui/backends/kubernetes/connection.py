@@ -32,7 +32,8 @@ READ = 10.0
 """Timeout in seconds for one object, or for one page of a list."""
 CHANGE = 15.0
 CREATE = 30.0
-"""Timeout in seconds of a create: admission webhooks may take up to 30 s, and a create is not sent twice."""
+"""Timeout in seconds of a create request: admission webhooks may take up to 30 s, and the request is not sent
+twice."""
 CONNECT = 5.0
 FIRST_DELAY, MOST_DELAY = 0.25, 8.0
 LONGEST_WAIT = 20.0

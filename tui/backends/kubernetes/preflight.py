@@ -173,7 +173,7 @@ class ClusterPreflight(PreflightService):
         return {str(at(obj, "metadata", "name")) for obj in objects}
 
     async def _other(self, namespace: str, obj: Mapping[str, Any], name: str) -> list[Check]:
-        """Check the changes that the launch makes to an object beside the job."""
+        """Check the changes that the launch makes to an object other than the job."""
         of = await type_of(self._connection, obj)
         key, where = f"beside:{name}", namespace if of.namespaced else ""
         present = await self._find(of.path(where, name), f"look for the {of.kind} {name}")
@@ -291,7 +291,7 @@ class _Launch:
         self.name = str(at(self.job, "metadata", "name") or "")
 
     def has(self, kind: str, name: str) -> bool:
-        """Whether the launch creates an object beside the job."""
+        """Whether the launch creates an object other than the job."""
         named = ((fields(obj).get("kind"), at(obj, "metadata", "name")) for obj in self.others)
         return (kind, name) in named
 

@@ -184,7 +184,7 @@ def _pipeline(pb: Pb) -> str:
 
 
 def _message(schedule: NewSchedule, parent: str) -> Pb:
-    """Return the message of a create. Raises InvalidRequest that names the invalid field."""
+    """Return the message of a create request. Raises InvalidRequest naming the invalid field."""
     message = _Message(
         display_name=schedule.display_name,
         cron=schedule.cron,

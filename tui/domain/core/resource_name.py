@@ -30,8 +30,8 @@ def name_pattern(collection: str) -> re.Pattern[str]:
 
 
 def log_project(name: str, own: str) -> str:
-    """The project with the log and series of this job. A project number is replaced by the id that a request
-    named (`note_project`), or by `own`, the context's project, if no request did."""
+    """The project with the log and series of this job. A project number is replaced with the id that a
+    request named (`note_project`), or with `own`, the context's project, if no request named it."""
     project = _project(name)
     return _requested.get(project, own) if not project or project.isdigit() else project
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 MOST_LEVELS = 100
-"""Most levels of nesting of a body."""
+"""Deepest allowed nesting of a body."""
 _MOST_REPEATED = 100_000
-"""Most values of a document with aliases after their expansion."""
+"""Largest number of values in a document once its aliases are expanded."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

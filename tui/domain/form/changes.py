@@ -18,7 +18,7 @@ _REMOVED_WHEN_EMPTY = frozenset(
     {"scheduling", "diskSpec", "baseOutputDirectory", "pscInterfaceConfig", "reservationAffinity",
      "encryptionSpec", "labels", "parameters"}
 )  # fmt: skip
-"""Messages whose last field is removed with them."""
+"""Messages that are removed together with their last field."""
 
 Edits = tuple[Edit, ...]
 

@@ -42,7 +42,8 @@ def has_parts(job: Job) -> bool:
 
 
 def parts(job: Job) -> Parts:
-    """Count the tasks of a job. A study knows its final number of tasks, other jobs their present one."""
+    """Count the tasks of a job. A study knows how many tasks it will have; other jobs know only how many they
+    have now."""
     study, tasks = study_of(job), [task for task in job.tasks if not task.group]
     total = max(study.trials, len(tasks)) or None
     if not tasks:

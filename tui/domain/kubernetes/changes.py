@@ -52,7 +52,7 @@ class Bounds:
 
 def worker_bounds(obj: Obj) -> Bounds | None:
     """Return the bounds in a PyTorchJob's elasticPolicy, or None for a job without one. For a missing bound
-    Training Operator uses the other bound, or the present number of workers."""
+    Training Operator uses the other bound, or the current number of workers."""
     elastic = at(obj, "spec", "elasticPolicy")
     if obj.get("kind") != "PyTorchJob" or not isinstance(elastic, Mapping):
         return None

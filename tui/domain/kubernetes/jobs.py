@@ -358,7 +358,7 @@ def _failures(
 
 
 _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
-"""Kinds whose replicas have the numbers from 0 up to the present size."""
+"""Kinds whose replicas are numbered from 0 up to the current size."""
 
 
 _AFTER = timedelta(seconds=5)

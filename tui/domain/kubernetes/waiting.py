@@ -21,7 +21,7 @@ from tui.domain.kubernetes.workloads import at, elements, fields, whole
 Obj = Mapping[str, Any]
 _LONGEST = 300
 _MOST_PODS = 20
-"""Number of pods whose Events are read; the Events of further pods repeat them."""
+"""Number of pods whose Events are read; the Events of other pods repeat them."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
 _REASON = re.compile(r", (?=insufficient )")
 """The separator between the reasons of two flavors."""

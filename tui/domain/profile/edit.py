@@ -274,7 +274,7 @@ class _Filling:
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
     def alike(self, old: Any, new: Any) -> bool:
-        """Whether `new` equals the present value, literal or filled in; `${` in it is literal."""
+        """Whether `new` equals the current value, literal or filled in; `${` in it is literal."""
         return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:

@@ -21,7 +21,7 @@ def next_step(percent: int) -> int | None:
 def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[str, int]:
     """The split with `percent` for the deployed model `chosen`.
 
-    The other models share the remaining percentage in their present proportion. Raises SplitError for an
+    The other models share the remaining percentage in their current proportion. Raises SplitError for an
     impossible percentage, or if it is unclear which model gets the remaining percentage.
     """
     if not 0 <= percent <= 100:

@@ -68,7 +68,7 @@ def run_unset(reading: ScriptReading, node: Any) -> bool:
 
 
 def run_command(reading: ScriptReading, node: Any, extra: tuple[Any, ...] = ()) -> bool | None:
-    """Run a command with further words."""
+    """Run a command with additional words."""
     _assignments_before(reading, node)
     here = [c for c in node.children if c.type == "herestring_redirect"]
     nodes = [c for c in (*node.children, *extra) if c.is_named and c.type not in _NO_WORDS]

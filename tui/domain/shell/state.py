@@ -8,9 +8,9 @@ from time import thread_time
 from typing import Any
 
 MOST_TEXT = 1_000_000
-"""Most characters of one text of a script."""
+"""Largest number of characters in one text of a script."""
 _MOST_TOTAL = 8_000_000
-"""Most characters of all texts together, with `_EACH` for each text."""
+"""Largest number of characters in all texts together; each text also counts `_EACH` characters."""
 _EACH = 16
 _MOST_PARSED = 500_000
 """Largest number of characters that are parsed: the parser's tree takes 200 bytes for each."""
@@ -37,7 +37,7 @@ class Budget:
         self._end = thread_time() + _SECONDS
 
     def spend(self, size: int, texts: int = 1) -> None:
-        """Count texts of this size in all. Raises TooMuch."""
+        """Subtract texts with this total size from the budget. Raises TooMuch."""
         self._left -= size + texts * _EACH
         if size > MOST_TEXT:
             raise TooMuch.text()

@@ -187,7 +187,7 @@ class SpecFormat(ABC):
 
     @abstractmethod
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a body's fields beside the spec, which REST format has under the body's name."""
+        """Return a body's fields other than the spec, which REST format has under the body's name."""
 
     def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
         """Return the custom jobs known before a launch."""
@@ -244,7 +244,8 @@ def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """Return the custom jobs of a launch in REST format; the fields beside its spec determine the body."""
+    """Return the custom jobs of a launch in REST format; the fields other than its spec determine the
+    body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
 
@@ -256,7 +257,7 @@ def body_of(job: Mapping[str, Any]) -> str:
 
 
 def _format_beside(job: Mapping[str, Any]) -> SpecFormat | None:
-    """Return the format of the body beside a custom job's spec, or None without a body."""
+    """Return the format of the body that accompanies a custom job's spec, or None without a body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]) if beside else None
 

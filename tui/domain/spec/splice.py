@@ -160,7 +160,8 @@ class _Text:
         return text[:at] + text[end:]
 
     def _unmerged(self, node: YamlNode, expected: str | None, flow: bool) -> str:
-        """Replace a key from `<<` by the map's own key; for None replace all keys and remove `<<`."""
+        """Replace a key from `<<` with a key of the map itself; for None, replace all keys and remove
+        `<<`."""
         flow = flow or node.flow
         if expected is not None:
             slot = slot_of(node, expected)

@@ -222,7 +222,7 @@ COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
 
 
 def substituted(value: str, old: str, new: str) -> str | None:
-    """Replace `old` by `new` in a `value` that is `old` or a path with it; None for any other value. A part
+    """Replace `old` with `new` in a `value` that is `old` or a path with it; None for any other value. A part
     without a slash does not count: a `1` would match by chance."""
     if value == old:
         return new

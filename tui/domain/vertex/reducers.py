@@ -43,7 +43,7 @@ class Proposal:
     """Reduction Server for a job. `count` is 0 if it can't help, with the `reason`.
 
     `pool` is the worker pool in REST format, None for a count of 0. `note` has requirements of the workers
-    and uncertain facts. `running` is the job's present number of reducers.
+    and uncertain facts. `running` is the job's current number of reducers.
     """
 
     count: int

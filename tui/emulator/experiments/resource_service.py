@@ -212,7 +212,7 @@ def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
 
 
 def copy_field(source: Pb, target: Pb, field: str) -> None:
-    """Replace one field of `target` by the field of `source`."""
+    """Replace one field of `target` with that of `source`."""
     target.ClearField(field)
     part = copied(source)
     for other in part.DESCRIPTOR.fields:

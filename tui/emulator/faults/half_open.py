@@ -1,7 +1,7 @@
 """Half-open connections on request: the socket accepts clients and never responds.
 
 The gRPC server listens on one socket with two names, the clients' and the admin's (hard links of one file).
-The fault replaces the clients' name by another listener; the admin's name remains, to clear the fault.
+The fault replaces the clients' name with another listener; the admin's name remains, to clear the fault.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Limit:
 
     @property
     def used_up(self) -> bool:
-        """Whether the fault applies to no further call."""
+        """Whether the fault no longer applies to any call."""
         return self.over or (self.times > 0 and self._left <= 0)
 
     def take(self) -> bool:

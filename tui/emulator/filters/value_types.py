@@ -24,7 +24,7 @@ from tui.domain.log.pattern import PatternError, compile_pattern
 from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError, Value, render
 
 Test = Callable[[Any], bool]
-"""A function that tests whether a present value matches a comparison."""
+"""A function that tests whether an existing value matches a comparison."""
 
 EQUALITY = ("=", "!=")
 ORDER = (*EQUALITY, "<", "<=", ">", ">=")

@@ -31,14 +31,14 @@ class HttpServer:
 
 
 def server_config(app: Any, **options: Any) -> uvicorn.Config:
-    """Return uvicorn's configuration for an application of the emulator, with further `options`."""
+    """Return uvicorn's configuration for an application of the emulator, with additional `options`."""
     quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
     ends: dict[str, Any] = {"timeout_graceful_shutdown": 1, "timeout_keep_alive": KEEP_ALIVE}
     return uvicorn.Config(app, lifespan="off", http="h11", **quiet, **ends, **options)
 
 
 async def serve_http(app: Any, listener: socket.socket, name: str, **options: Any) -> HttpServer:
-    """Serve the ASGI application on a listening socket. `options` are further options of uvicorn.
+    """Serve the ASGI application on a listening socket. `options` are additional options of uvicorn.
 
     Raises OSError when the server ended before it served.
     """

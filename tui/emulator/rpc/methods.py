@@ -168,7 +168,7 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
     """Return generic handlers for a `grpc.aio` server: one per service and version, and one for unknown
     methods.
 
-    Vertex's v1beta1 messages have the fields of v1 with the same numbers, and further fields.
+    Vertex's v1beta1 messages have the fields of v1 with the same numbers, and additional fields.
     """
     services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
     methods, beta = list(methods), BetaOperations()

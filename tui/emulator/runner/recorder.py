@@ -129,7 +129,7 @@ class Recorder:
         self._dirty = False
 
     def _warn(self, subject: str, error: Exception) -> None:
-        """Log at most once a minute: a full disk fails 20 times a second."""
+        """Log at most once a minute: on a full disk, writes fail 20 times a second."""
         now = time.monotonic()
         if now - self._warned.get(subject, -60.0) >= 60.0:
             self._warned[subject] = now

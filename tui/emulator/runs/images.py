@@ -119,7 +119,7 @@ def container_torch_missing(image: str, command: Sequence[str]) -> CannotRun | N
 
 
 def _resolved(command: Sequence[str]) -> tuple[str, ...]:
-    """Replace `python` by the emulator's interpreter, which has the trainer's packages."""
+    """Replace `python` with the emulator's interpreter, which has the trainer's packages."""
     if command and PYTHON.fullmatch(command[0]):
         return (sys.executable, *command[1:])
     return tuple(command)

@@ -19,12 +19,13 @@ STORAGE_HOST = "STORAGE_EMULATOR_HOST"
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable and `$$` by `$`. Unknown names stay (docs/facts/vertex.md 1.9)."""
+    """Replace `$(NAME)` with the variable's value and `$$` with `$`. References to unknown names stay
+    (docs/facts/vertex.md 1.9)."""
     return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
 
 
 def to_local_paths(text: str, state: StateDir) -> str:
-    """Replace /gcs/BUCKET paths by their paths on this machine, and create the buckets. Raises OSError."""
+    """Replace /gcs/BUCKET paths with their paths on this machine, and create the buckets. Raises OSError."""
     if "/gcs/" not in text:
         return text
     make_buckets(_GCS.findall(text), state)

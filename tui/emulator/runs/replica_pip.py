@@ -68,7 +68,7 @@ def _has_setup_py_alone(path: Path) -> bool:
 
 
 def main() -> None:
-    """Replace this program by pip."""
+    """Replace this process with pip."""
     words = arguments(sys.argv[1:])
     if not words:
         print("This machine's pip is not upgraded.", flush=True)  # noqa: T201

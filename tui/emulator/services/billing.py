@@ -1,4 +1,4 @@
-"""google.cloud.billing.v1.CloudCatalog: SKUs of training in the real shape, read-only.
+"""google.cloud.billing.v1.CloudCatalog: SKUs of training in the service's format, read-only.
 
 The prices come from the console's built-in table, and the provider's name marks them as the emulator's: they
 exist to test how the console reads prices. Prices of Compute Engine's Spot SKUs use an average discount.

@@ -321,7 +321,7 @@ class Operations:
         return Change(lambda db: _put(db, row), lambda: self._rows.update({number: row}))
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
-        """Replace the resource's row by an operation. Return the number of the operation."""
+        """Replace the resource's row with an operation. Return the number of the operation."""
         async with resource.lock:
             record = resource.record
             if table.get(record.id) is not resource:

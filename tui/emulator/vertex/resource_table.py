@@ -30,7 +30,7 @@ class TableResource:
     """Terminal states of this kind."""
 
     def show(self, pb: Pb) -> None:
-        """Replace the message by a stored message."""
+        """Replace the message with a stored message."""
         self.pb = pb
 
     @property
@@ -172,7 +172,7 @@ class ResourceTable(ABC, Generic[R]):
             await self._database.make(self.replacement(resource, change))
 
     def replacement(self, resource: R, change: Callable[[Pb], None]) -> Change:
-        """Replace the message by a changed copy, together with other writes."""
+        """Replace the message with a changed copy, together with other writes."""
         pb, columns = changed(resource.pb, change), self._columns(resource)
         return Change(lambda db: self.put(db, resource.record, pb, columns), lambda: resource.show(pb))
 

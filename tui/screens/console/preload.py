@@ -29,7 +29,7 @@ CHARTS = ("textual_plot", "textual_plot.axis_formatter")
 """Modules of a job's charts. They are not preloaded at the start, because numpy takes about 20 MB."""
 
 PAUSE = 0.3
-"""Seconds without a key after which no further key is expected at once."""
+"""Seconds without a key press after which none is expected immediately."""
 BETWEEN = 0.01
 """Seconds left for keys between two files of styles."""
 

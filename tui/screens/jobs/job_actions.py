@@ -115,7 +115,7 @@ def _confirm(
     *,
     also: Callable[[Job], str] = lambda _: "",
 ) -> None:
-    """Run an operation on jobs after confirmation. `also` returns further effects of the operation on a
+    """Run an operation on jobs after confirmation. `also` returns additional effects of the operation on a
     job."""
     now = console.clock()
     if len(jobs) == 1:

@@ -304,7 +304,7 @@ class FieldActions:
         self._ask_name(f"{row.label} becomes the parameter", "" if name.isdigit() else name, named)
 
     async def action_inline(self) -> None:
-        """Replace the reference by the parameter's default."""
+        """Replace the reference with the parameter's default."""
         row = self._body.row
         if row is None:
             return

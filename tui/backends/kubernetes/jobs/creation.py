@@ -76,7 +76,7 @@ class JobCreation:
         return None
 
     async def _apply(self, obj: Mapping[str, Any], namespace: str) -> None:
-        """Create or update an object of the manifest beside the job (server-side apply)."""
+        """Create or update an object of the manifest other than the job (server-side apply)."""
         of = await type_of(self._cluster.connection, obj)
         name = str(at(obj, "metadata", "name") or "")
         if not name:

@@ -260,7 +260,7 @@ class ContainerReader:
         return self._state.run != read.run
 
     async def _take_end(self, read: _Read, over: bool) -> None:
-        """Handle the end of a read. `over`: the run had already ended when the read began."""
+        """Handle the end of a read. `over` is true if the run had already ended when the read began."""
         whole = read.end is End.WHOLE and self._repeats.caught_up
         followed, self._ended_whole = self._ended_whole, whole and over
         if read.end is End.OTHER_RUN:

@@ -1,6 +1,6 @@
 """Finds pods of a job that ran before the existing pods, from the cluster's events. Pure.
 
-A Training Operator replaces a failed replica's pod by a new pod of the same name, and suspending a job
+A Training Operator replaces a failed replica's pod with a new pod of the same name, and suspending a job
 deletes all its pods. Their logs are deleted too, and the existing pods don't show that.
 """
 

@@ -1,4 +1,4 @@
-"""Converts plain protobuf of Vertex AI jobs into domain objects, and back for a create.
+"""Converts plain protobuf of Vertex AI jobs into domain objects, and back for a create request.
 
 Reads `Type.pb(message)`, which is 8 to 20 times cheaper than the clients' wrappers (docs/facts/clients.md
 'Throughput').

@@ -49,7 +49,7 @@ class Resource:
     id_pattern: re.Pattern[str] = re.compile(r"[0-9]+")
     """Pattern of the ids of these jobs."""
     form_advice: str = ""
-    """Advice on further documentation of the REST format."""
+    """Text appended to a fix: where to find more documentation of the REST format."""
 
     @property
     def collection(self) -> str:

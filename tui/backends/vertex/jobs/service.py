@@ -240,7 +240,8 @@ class VertexJobs(JobService):
             return await self._created(request, error)
 
     def _created_job(self, reply: Any) -> Job:
-        """Return the job of a create's reply. Raises BackendError if the reply names no job."""
+        """Return the job in the reply to a create request. Raises BackendError if the reply does not name a
+        job."""
         job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
         if not self.owns(job.name):
             raise BackendError(f"The reply to the create request does not name a job: {job.name[:80]!r}.")

@@ -29,7 +29,8 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Entries of a stream, suppressed entries, the stream's end, or the result of a read beside it."""
+    """Entries of a stream, suppressed entries, the stream's end, or the result of a read that runs at the
+    same time."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT

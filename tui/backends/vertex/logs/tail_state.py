@@ -91,7 +91,7 @@ class OpenStream:
 
 @dataclass(slots=True, eq=False)
 class ListInProgress:
-    """A list of new entries, which runs beside the stream."""
+    """A list of new entries, which runs in parallel with the stream."""
 
     began_at: float
     stream: OpenStream | None

@@ -98,7 +98,7 @@ class Budget:
         return self._alone.reserve(time.monotonic())
 
     def _take(self, file: int) -> float:
-        """Replace the oldest grant by a new one and return its time.
+        """Replace the oldest grant with a new one and return its time.
 
         The file contains the next index of the ring, the boot id, and the ring of monotonic times.
         """

@@ -11,6 +11,6 @@ SERIES = 15.0
 CHANGE = 15.0
 """Timeout for a cancel or a delete."""
 CREATE = 60.0
-"""Timeout for a create, which is never sent twice."""
+"""Timeout for a create request, which is never sent twice."""
 CHECK = 8.0
 """Timeout for a call that only checks whether a service answers."""

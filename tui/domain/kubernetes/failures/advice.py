@@ -1,4 +1,4 @@
-"""The fix for a failed replica: the field to change, with its present value."""
+"""The fix for a failed replica: the field to change, with its current value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Container:
         return f"the container {self.name} of {self.group}" if self.name else f"the container of {self.group}"
 
     def now(self, part: str) -> str:
-        """Return the present memory limit or request of the container, or "" if unset."""
+        """Return the current memory limit or request of the container, or "" if unset."""
         amount = fields(self.resources, part).get("memory")
         return "" if amount is None else str(amount)
 

@@ -29,7 +29,7 @@ class ReplicaFailure:
     words: str = ""
     """The cluster's reason, or "" for only an exit code."""
     count: int = 0
-    """Number of deleted pods that failed; the present pod itself counts the runs of its containers."""
+    """Number of deleted pods that failed; the existing pod itself counts the runs of its containers."""
     reason: str = ""
     """The reason as in `Pod.reason`, which selects the advice."""
     container: str = ""

@@ -1,8 +1,8 @@
-"""Lines of PyTorch's own examples and of torchvision's references, and of what was made after them.
+"""Lines of PyTorch's own examples and of torchvision's references, and of scripts derived from them.
 
-    Epoch: [0][ 10/100]	Time  0.531 ( 0.612)	Loss 6.9102e+00 (7.0211e+00)	Acc@1   0.00 (  0.10)
+    Epoch: [0][ 10/100] Time  0.531 ( 0.612)    Loss 6.9102e+00 (7.0211e+00)    Acc@1   0.00 (  0.10)
     Epoch: [0]  [ 10/100]  eta: 0:01:11  lr: 0.1  img/s: 311.2  loss: 6.9102 (7.0211)  acc1: 0.0000 (0.1000)
-    Train Epoch: 1 [640/60000 (1%)]	Loss: 2.300000
+    Train Epoch: 1 [640/60000 (1%)]     Loss: 2.300000
 
 The forms are those of `imagenet/main.py`, `references/classification/utils.py` and `mnist/main.py`. The last
 one counts samples: its step is one of the epoch's samples, as the line has no better count.

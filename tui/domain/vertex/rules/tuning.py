@@ -26,7 +26,7 @@ _NUMBERS = frozenset({"doubleValueSpec", "integerValueSpec"})
 
 
 def tuning_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a job's (REST format) tuning fields beside the trial's spec; empty without tuning."""
+    """Return a job's (REST format) tuning fields other than the trial's spec; empty without tuning."""
     return job.get(BODY) or {}
 
 

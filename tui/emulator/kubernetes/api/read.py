@@ -119,7 +119,7 @@ class ObjectReader:
 
 
 def _since(version: str) -> int | None:
-    """Return the version after which a watch starts; `None` starts with the present objects."""
+    """Return the version after which a watch starts; `None` starts with the existing objects."""
     if version in {"", "0"}:
         return None
     try:

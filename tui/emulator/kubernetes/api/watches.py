@@ -29,9 +29,9 @@ class Watch:
     matches: Matches | None
     form: ReplyForm
     since: int | None
-    """Version after which changes are sent; `None` sends the present objects first."""
+    """Version after which changes are sent; `None` sends the existing objects first."""
     initial: bool
-    """Whether the present objects are sent first, followed by a bookmark if `bookmarks`."""
+    """Whether the existing objects are sent first, followed by a bookmark if `bookmarks`."""
     bookmarks: bool
     seconds: float
     bookmark_seconds: float

@@ -55,7 +55,7 @@ class MergedLog:
             await self._room_made.wait()
 
     def failing(self, name: ContainerName, error: BackendError | None) -> None:
-        """Record that the log of a container can't be read now; `None`: it can be read again."""
+        """Record that the log of a container can't be read now; `None` means that it can be read again."""
         if error is not None:
             self.failing_containers[name] = error
             self.wake()

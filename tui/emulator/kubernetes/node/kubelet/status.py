@@ -19,7 +19,7 @@ class KubeletContainerState:
     image: str
     init: bool = False
     sidecar: bool = False
-    """Whether this is an init container that continues to run beside the main containers."""
+    """Whether this is an init container that continues to run alongside the main containers."""
     state: Obj = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
     last: Obj = field(default_factory=dict)
     restarts: int = 0
