@@ -62,7 +62,9 @@ def selected_range(text: str) -> tuple[int, int]:
     """Parse the smallest and the largest number of tokens in --selected-tokens. Raises UsageError."""
     numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
     if len(numbers) != 2 or text.count(",") != 1 or not 1 <= numbers[0] <= numbers[1]:
-        raise UsageError(f"--selected-tokens {text} must be the fewest and the most tokens, such as 64,400")
+        raise UsageError(
+            f"--selected-tokens {text} must be the smallest and the largest number of tokens, such as 64,400"
+        )
     return numbers[0], numbers[1]
 
 

@@ -109,7 +109,7 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
             f"{out} must be a folder for an adapter; use a folder, or --merge for the complete model"
         )
     if (out / WEIGHTS).exists():
-        raise CheckpointError(f"{out} has an adapter already; use another folder")
+        raise CheckpointError(f"{out} already has an adapter; use another folder")
     names = [name for name in weights.names if is_update(name)]
     model, adapter = manifest.config["model"], adapter_weights(weights.read(names))
     if model["init_weights"] or model["weights"].endswith(".json"):
@@ -158,7 +158,7 @@ def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: 
     """Write the files one by one, and the index last; only one file is in memory."""
     existing = sorted(out.glob("model*.safetensors*"))
     if existing:
-        raise CheckpointError(f"{out} has weights already ({existing[0].name}); use another folder")
+        raise CheckpointError(f"{out} already has weights ({existing[0].name}); use another folder")
     shards = list(_shards(weights, max_bytes))
     weight_map: dict[str, str] = {}
     for number, names in enumerate(shards, 1):

@@ -61,8 +61,8 @@ def run_helper_blocking(command: Sequence[str], *, seconds: float) -> HelperResu
 
 
 async def end_group(process: Process, *, grace: bool = True) -> None:
-    """End the process group of a program, at once or after a `grace` period for SIGTERM; complete even if
-    this task is cancelled meanwhile."""
+    """End the process group of a program, at once or after a `grace` period for SIGTERM; runs to completion
+    even if this task is cancelled in the meantime."""
     for number in (signal.SIGTERM, signal.SIGKILL) if grace else (signal.SIGKILL,):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

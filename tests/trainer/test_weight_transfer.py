@@ -132,7 +132,7 @@ def test_a_causal_lm_is_exported_in_the_form_transformers_loads(
     assert all(torch.equal(tensor, model.model.state_dict()[name]) for name, tensor in one.items())
 
     assert main([saved, str(out)]) == 2, "what lies there is not mixed with something else"
-    assert "has weights already" in capsys.readouterr().err
+    assert "already has weights" in capsys.readouterr().err
 
 
 def test_a_model_s_name_finds_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

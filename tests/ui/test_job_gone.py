@@ -62,7 +62,7 @@ async def test_a_delete_that_comes_second_says_so(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
         backend.stored.clear()
         await pilot.press("y")
-        words = "Delete failed: local-2node was deleted already."
+        words = "Delete failed: local-2node was already deleted."
         await until(pilot, lambda: words in said(screen.app), "what was found")
         last = json.loads((tmp_path / "audit.jsonl").read_text().splitlines()[-1])
         assert (last["action"], last["result"], last["code"]) == ("job.delete", "failed", "NOT_FOUND")

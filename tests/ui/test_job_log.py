@@ -98,7 +98,7 @@ async def test_a_line_is_shown_whole_copied_and_saved(
         await until(pilot, lambda: isinstance(screen.app.screen, PromptScreen), "the question again")
         await pilot.press("enter")
         await pilot.pause()
-        assert "exists already" in str(screen.app.screen.query_one("#problem").render())
+        assert "already exists" in str(screen.app.screen.query_one("#problem").render())
 
 
 async def test_columns_wrap_and_json(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ async def test_the_message_about_several_names_those_that_failed(tmp_path: Path)
         del backend.stored[ENDED[1].name]
         await pilot.press("y")
         await until(pilot, lambda: toasts(app), "the message")
-        assert toasts(app) == ["✗ Deleted 2 of 3 jobs: tiny 1: tiny was deleted already."]
+        assert toasts(app) == ["✗ Deleted 2 of 3 jobs: tiny 1: tiny was already deleted."]
 
 
 async def test_jobs_of_one_name_and_id_are_told_apart_by_their_region(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_field_of_the_job_in_the_header_goes_into_the_body(text: str) -> None:
 
 def test_what_is_given_in_the_inputs_already_is_not_moved() -> None:
     (found,) = inspect(PIPELINE + f"  {SPEC}\n", "f", "f")
-    assert "set there already" in found.fix
+    assert "already set there" in found.fix
     assert apply_edits(PIPELINE + f"  {SPEC}\n", "f", found.edits) == PIPELINE
 
 

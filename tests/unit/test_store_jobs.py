@@ -429,7 +429,7 @@ async def test_the_journal_names_the_jobs_that_were_launched(tmp_path: Path) -> 
         "made": None, "refused": InvalidRequest("no"), "lost": Unavailable("no reply"), "again": None,
     }.items():  # fmt: skip
         await launch(name, error)
-    await launch("again", InvalidRequest("it exists already"))
+    await launch("again", InvalidRequest("it already exists"))
     assert journal.read_launches() and not journal.read_launches()
     assert journal.launched(["test"]) == {"made", "lost", "again"} and journal.launched(["other"]) == set()
     with journal.path.open("a") as file:

@@ -83,6 +83,6 @@ async def test_a_disk_without_holes_keeps_the_output(
         assert texts(store) == LINES
         assert out.path.read_text().splitlines() == LINES
         assert [record.getMessage() for record in caplog.records] == [
-            f"{out.path} keeps its room: Operation not supported"
+            f"the space of {out.path} can't be freed: Operation not supported"
         ]
         store.close()

@@ -95,7 +95,8 @@ class Saver:
         self._writers = group.node_group if per_node else group.checkpoint_group
 
     def regroup(self, *, shared: bool) -> None:
-        """Continue with the group's new ranks. A save in progress fails; the next save waits for its end."""
+        """Continue with the group's new ranks. A save in progress fails; the next save waits until it has
+        ended."""
         self._pending = None
         self._use_group(shared=shared)
 

@@ -17,7 +17,8 @@ from trainer.network.addresses import listen_on, listening_address
 from trainer.torch_private import set_cpu_timeout
 
 _LONG_TIMEOUT = timedelta(hours=2)
-"""Timeout for waits on disks and on Cloud Storage; the supervisor notices a rank that dies meanwhile."""
+"""Timeout for waits on disks and on Cloud Storage; the supervisor notices a rank that dies in the
+meantime."""
 _CHUNK = 8 << 20
 
 

@@ -55,7 +55,7 @@ class ReplicaFSDP(FSDP):
         return loss
 
     def _average_gradients(self) -> None:
-        """Average all gradients over the nodes in one call; they are averages over this node already."""
+        """Average all gradients over the nodes in one call; they already are averages over this node."""
         if self._counterparts is None:
             return
         gradients = [gradient for _, gradient in self.optimizer.gradients() if gradient.numel()]

@@ -65,7 +65,7 @@ _KEY_TEXT = {
 
 def register(new: Iterable[Action]) -> None:
     """Register actions that every kind of work has, before a screen reads its bindings. Raises ValueError for
-    an id that is registered already."""
+    an id that is already registered."""
     for action in new:
         if action.id in _BY_ID:
             raise ValueError(f"two actions have the id {action.id}")

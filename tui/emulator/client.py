@@ -213,7 +213,7 @@ def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
 
 
 def stop_server(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
-    """Stop the server and wait for its end; its jobs continue. False if none was running.
+    """Stop the server and wait until it has exited; its jobs continue. False if none was running.
 
     Raises LauncherError when it still runs after `timeout` seconds.
     """

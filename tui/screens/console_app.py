@@ -223,7 +223,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.jobs_changed.publish(change)
 
     def toast_cut(self, text: str) -> None:
-        """Store the complete text for the Events screen, unless an operation's failure is there already."""
+        """Store the complete text for the Events screen, unless an operation has already recorded its failure
+        there."""
         if not any(event.text == text for event in list(self.journal.events)[-5:]):
             self.journal.add("console", text)
 

@@ -11,7 +11,7 @@ def unwritable(text: str) -> str:
     if not text:
         return "enter a path"
     if path.exists():
-        return f"{path} exists already; choose another name"
+        return f"{path} already exists; choose another name"
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist"
     return ""

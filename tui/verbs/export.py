@@ -24,9 +24,11 @@ from tui.verbs.run import READS, Run, VerbFailure, assigned, check_regions, find
 @click.argument("source", metavar="JOB|PROFILE")
 @click.option("--as", "form", type=click.Choice(ALL_FORMS), required=True, help="The format to export.")
 @set_option
-@click.option("--region", metavar="REGION", help="For this region instead of the job's or the profile's.")
+@click.option(
+    "--region", metavar="REGION", help="Export for this region instead of the job's or the profile's."
+)
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
-@click.option("--reveal", is_flag=True, help="Write secrets too; by default placeholders show where they go.")
+@click.option("--reveal", is_flag=True, help="Include secrets; by default, placeholders take their places.")
 @verb(READS)
 async def export(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -142,6 +144,6 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise VerbFailure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
+        raise VerbFailure(f"{path} already exists.", fix="Name another file.", code="EXISTS") from error
     except OSError as error:
         raise VerbFailure(f"{path} can't be written: {error}", code="UNWRITABLE") from error

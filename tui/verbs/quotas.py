@@ -25,7 +25,7 @@ STATUSES = ("fits", "unknown", "short")
 
 @click.command()
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Show unused regions too.")
+@click.option("--all", "every", is_flag=True, help="Also show unused regions.")
 @click.option("--fit", "profile", metavar="PROFILE", help="Show the regions where this profile fits.")
 @verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:

@@ -59,7 +59,7 @@ class JobOperations:
                 await service.delete(job.name)
             except NotFound as error:
                 raise OperationError(
-                    f"{job.display_name} was deleted already.", code=error.code, exit_code=error.exit_code
+                    f"{job.display_name} was already deleted.", code=error.code, exit_code=error.exit_code
                 ) from error
             await asyncio.to_thread(remove_logs, self._runner.journal.path.parent, job.name)
             return f"Deleted {job.display_name}"

@@ -67,7 +67,7 @@ class ProfileOperations:
                 return await asyncio.to_thread(write)
             except FileExistsError as error:
                 fix = "Choose another name."
-                raise OperationError(f"{path} exists already.", fix=fix, code="EXISTS") from error
+                raise OperationError(f"{path} already exists.", fix=fix, code="EXISTS") from error
             except (BadName, FileChanged) as error:
                 raise OperationError(str(error)) from error
             except OSError as error:

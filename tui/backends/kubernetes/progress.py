@@ -150,7 +150,7 @@ class KubernetesProgress(ProgressService):
             return known.pod
         pods = [pod for pod in await self._pods.pods(job.name, job) if pod.replica]
         if not pods:
-            raise NotFound(f"{job.display_name} has no pods now.")
+            raise NotFound(f"{job.display_name} currently has no pods.")
         first = min(_rank_of(pod.replica) for pod in pods)
         newest = [pod for pod in pods if _rank_of(pod.replica) == first][-1]
         known.pod, known.since = newest.container(newest.main), None

@@ -84,7 +84,7 @@ class KubernetesShells(ShellService):
                 raise NotFound(
                     f"{job.display_name} has no replica {replica}. Its replicas: {known or 'none yet'}."
                 )
-            raise FailedPrecondition(f"{replica} of {job.display_name} has no pod now.")
+            raise FailedPrecondition(f"{replica} of {job.display_name} currently has no pod.")
         pod = pods[-1]
         waits = pod.containers[pod.main].waiting
         why = f"it waits: {waits}" if waits else "it has ended" if pod.over else "it has not started yet"

@@ -1,4 +1,4 @@
-"""Runs blocking work in a thread that never delays the end of the program."""
+"""Runs blocking work in a thread that never delays the program's exit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a daemon thread: an executor's thread would delay the end of the program."""
+    """Run `work` in a daemon thread: an executor's thread would delay the program's exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

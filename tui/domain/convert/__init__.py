@@ -36,7 +36,7 @@ _DROPPED = {
     "reservedIpRanges": "the cluster's network is used.",
     "tensorboard": "TensorBoard reads the log folder itself.",
     "enableWebAccess": "exec opens a shell in any container.",
-    "persistentResourceId": "the cluster's nodes exist already.",
+    "persistentResourceId": "the cluster's nodes already exist.",
     "restartJobOnWorkerRestart": "only the failed pod restarts, and the others wait for it.",
     "disableRetries": "restartPolicy and backoffLimit determine the retries.",
     "maxWaitDuration": "a pod waits without a limit; Kueue has its own limits.",
@@ -63,7 +63,7 @@ def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
     """Convert the job into a profile for the side `to`; `kind` is the kind of the object on a cluster. Raises
     CannotConvert if the job has no counterpart."""
     if profile.format.family == to:
-        raise CannotConvert(f"the profile {profile.name} is for {to} already.")
+        raise CannotConvert(f"the profile {profile.name} is already for {to}.")
     if profile.format.body in _WHOLE:
         raise CannotConvert(_WHOLE[profile.format.body], "Convert a profile of one trial's or task's job.")
     source = ConversionSource(

@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 def value_edits(root: Any, row: FormRow, text: str) -> Edits:
-    """Edits that set `row` to `text`; none if `text` is its value already. Raises ValueError with a sentence
+    """Edits that set `row` to `text`; none if `text` is already its value. Raises ValueError with a sentence
     if the text is not a valid value of the field."""
     if row.kind is RowKind.PARAMETER:
         return default_edits(root, str(row.path[-1]), text)
@@ -214,9 +214,9 @@ def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
     if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:
         raise Refused("Set a value first; it becomes the parameter's default.")
     if row.path[:1] == ("parameters",) or row.parameter:
-        raise Refused("This is a parameter already.")
+        raise Refused("This is already a parameter.")
     if REFERENCE.search(str(value)):
-        raise Refused("It contains a parameter already.")
+        raise Refused("It already contains a parameter.")
     link = Edit(path, f"${{{name}}}")
     if at(root, ("parameters", name)) is not MISSING:
         return (link,)

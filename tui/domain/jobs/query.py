@@ -221,7 +221,7 @@ def _checked(term: Term, position: int) -> Term:
         near = get_close_matches(key, FIELDS, 1, 0.83)
         if near:
             raise QueryError(
-                f"did you mean {near[0]}:? For a label of that name write label.{key}:", position
+                f"did you mean {near[0]}:? For a label with that name, write label.{key}:", position
             )
     return term
 

@@ -103,7 +103,7 @@ def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod
 
 
 def cannot_start(pod: Pod) -> bool:
-    """Whether a pod has no node or can't start there; its job may run or wait meanwhile."""
+    """Whether a pod has no node or can't start there; its job may run or wait in the meantime."""
     if pod.state not in {JobState.PENDING, JobState.RESTARTING}:
         return False
     return pod.reason in _CONTAINERS or (pod.reason == "Unschedulable" and not pod.node)

@@ -174,7 +174,8 @@ def artifacts(case: Case) -> Iterator[Finding]:
         return
     if not isinstance(values, Mapping):
         yield Finding(
-            _ARTIFACTS, f"the artifacts must be names with an artifactId each, not {describe(values)}."
+            _ARTIFACTS,
+            f"the artifacts must map names to objects with an artifactId, not {describe(values)}.",
         )
         return
     known = None

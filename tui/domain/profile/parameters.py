@@ -77,7 +77,7 @@ def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Par
     if raw is None:
         return (), []
     if not isinstance(raw, Mapping):
-        message = f"the parameters must be names with settings, not {describe(raw)}."
+        message = f"the parameters must be a mapping of names to settings, not {describe(raw)}."
         return (), [document.problem(path, message, rule=PARAMETER)]
     parameters, problems = [], []
     for name, settings in raw.items():

@@ -211,7 +211,7 @@ _LOADERS: dict[str, Callable[[], SpecFormat]] = {}
 
 
 def register(body: str, load: Callable[[], SpecFormat]) -> None:
-    """Register a body. Raises ValueError if it is registered already."""
+    """Register a body. Raises ValueError if it is already registered."""
     if body in _LOADERS:
         raise ValueError(f"two formats have the body {body}")
     _LOADERS[body] = cache(load)

@@ -31,7 +31,7 @@ def splice(text: str, edit: Edit) -> str:
         if own is None:
             return tree.change(edit)
         text = own
-    raise CannotSplice("aliases without an end")
+    raise CannotSplice("aliases that never end")
 
 
 def splice_shared(text: str, edit: Edit) -> str:

@@ -156,7 +156,7 @@ class PackageRequest:
 
 def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> dict[str, Any]:
     """Add the task to each pool without a task in a CustomJob (REST format). Args and env do not change.
-    Raises PackagingError if every pool has a task already."""
+    Raises PackagingError if every pool already has a task."""
     spec = dict(job.get("jobSpec") or {})
     pools = [dict(pool or {}) for pool in spec.get("workerPoolSpecs") or []]
     targets = [pool for pool in pools if runs_package(pool)]

@@ -92,7 +92,7 @@ class ResourceServer:
         resource = copied(requested)
         resource.name = f"{parent}/{kind.collection}/{chosen}"
         if self._store.get(resource.name) is not None:
-            raise WireError(code_pb2.ALREADY_EXISTS, f"The {kind.noun} {resource.name} exists already.")
+            raise WireError(code_pb2.ALREADY_EXISTS, f"The {kind.noun} {resource.name} already exists.")
         resource.create_time.CopyFrom(current_time())
         return touched(resource)
 

@@ -22,7 +22,7 @@ LONGEST_DELAY = 30.0
 
 
 class Key(NamedTuple):
-    """Identifies the object to reconcile, which may be deleted already."""
+    """Identifies the object to reconcile, which may already be deleted."""
 
     resource: ApiResource
     namespace: str

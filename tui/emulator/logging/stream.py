@@ -142,7 +142,7 @@ class OutputFile:
             self._released = punch_hole(self._path, self.offset - kept)
         except OSError as error:
             # The output stays on disk, and nothing is lost.
-            log.warning("%s keeps its room: %s", self._path, error.strerror)
+            log.warning("the space of %s can't be freed: %s", self._path, error.strerror)
             self._released = -1
 
     def _rewritten(self, data: bytes) -> int:

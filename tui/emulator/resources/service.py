@@ -219,7 +219,7 @@ class PersistentResourceService(ResourceServer):
             async with self._lock:
                 present = self._store.get(name)
                 if present is None or present.state != state or present.create_time != resource.create_time:
-                    raise WireError(code_pb2.CANCELLED, f"{name} was deleted meanwhile.")
+                    raise WireError(code_pb2.CANCELLED, f"{name} was deleted in the meantime.")
                 done = copied(present)
                 done.state = State.RUNNING
                 if not done.HasField("start_time"):

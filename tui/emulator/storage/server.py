@@ -113,7 +113,7 @@ class _ServerThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the server and wait for its end (blocking)."""
+        """Stop the server and wait until it has exited (blocking)."""
         self._stopping.set()
         if self._server is not None:
             self._server.should_exit = True

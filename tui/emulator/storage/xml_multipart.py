@@ -115,7 +115,7 @@ class XmlMultipartUploads:
             except FileNotFoundError:
                 raise StoreError(400, "InvalidPart", f"Part {number} was not uploaded.") from None
             if tag.strip('"') != md5:
-                raise StoreError(400, "InvalidPart", f"Part {number} has another ETag.")
+                raise StoreError(400, "InvalidPart", f"Part {number} has a different ETag.")
             paths.append(path)
         bucket, name = session["bucket"], session["name"]
         with self._uploads.part() as part:

@@ -194,7 +194,7 @@ class FileActions:
 
         def check(name: str) -> str:
             target = folder / f"{name}.yaml"
-            return bad_name(name) or (f"{target} exists already." if target.exists() else "")
+            return bad_name(name) or (f"{target} already exists." if target.exists() else "")
 
         def answered(name: str | None) -> None:
             if name:

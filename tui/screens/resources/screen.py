@@ -131,7 +131,7 @@ class ResourcesScreen(ListScreen):
             case "rebootable":
                 return ""
             case "deletable":
-                return f"{name} is being deleted already." if resource.state == "STOPPING" else ""
+                return f"{name} is already being deleted." if resource.state == "STOPPING" else ""
         return super().unmet(condition, action)
 
     @on(Table.Chosen)

@@ -17,7 +17,7 @@ from tui.verbs.run import READS, Run, VerbFailure, find_job, verb
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option("--all", "everything", is_flag=True, help="Show equal rows too.")
+@click.option("--all", "everything", is_flag=True, help="Also show equal rows.")
 @verb(READS)
 async def compare(run: Run, first: str, second: str, everything: bool) -> None:
     """Compare two runs of one kind: only the parameters, results and tasks that differ."""

@@ -23,7 +23,7 @@ def emulator() -> None:
 
 @emulator.command()
 @click.option(
-    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 picks a free port."
+    "--rest", metavar="HOST:PORT", help="Also serve REST, on a loopback address; port 0 picks a free port."
 )
 @click.option("--no-auth", is_flag=True, help="Accept REST clients without the token.")
 @click.option(

@@ -25,7 +25,7 @@ KINDS = [workload.kind for workload in WORKLOADS]
     help="Kind of the object on a cluster.",
 )  # fmt: skip
 @click.option("--output", "-o", "name", metavar="NAME", help="Save it as your profile NAME.")
-@click.option("--force", is_flag=True, help="Overwrite a profile of that name.")
+@click.option("--force", is_flag=True, help="Overwrite a profile with that name.")
 @verb("profile.import")
 async def convert_profile(  # noqa: PLR0917 - one for each option
     run: Run, profile: str, to: str, kind: str, name: str | None, force: bool

@@ -40,7 +40,7 @@ _FIXES = {
     "--command", "command", metavar="NUMBER|NAME", default="",
     help="Of a script with several commands, the one by number or display name.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite a profile of that name.")
+@click.option("--force", is_flag=True, help="Overwrite a profile with that name.")
 @verb("profile.import")
 async def import_profile(
     run: Run, source: tuple[str, ...], name: str | None, command: str, force: bool

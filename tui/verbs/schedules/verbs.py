@@ -59,7 +59,7 @@ def schedules() -> None:
 
 @schedules.command("list")
 @click.argument("schedule", required=False)
-@click.option("--runs", is_flag=True, help="With SCHEDULE: list its newest runs too.")
+@click.option("--runs", is_flag=True, help="With SCHEDULE: also list its newest runs.")
 @verb(READS)
 async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     """List them, or show SCHEDULE."""

@@ -130,7 +130,7 @@ def _percents(split: Sequence[str]) -> dict[str, int]:
         if not (key and equals and value.isascii() and value.isdigit()):
             raise VerbFailure(f"--split {text}: write VERSION=PERCENT, e.g. 2=10.", code="USAGE")
         if key in percents:
-            raise VerbFailure(f"--split {text}: {key} has {percents[key]} % already.", code="USAGE")
+            raise VerbFailure(f"--split {text}: {key} already has {percents[key]} %.", code="USAGE")
         percents[key] = int(value)
     return percents
 

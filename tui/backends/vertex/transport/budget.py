@@ -34,7 +34,7 @@ _TIME = struct.Struct("<d")
 
 
 class Lease:
-    """One of the project's tails, released by `release` or by the end of the process."""
+    """One of the project's tails, released by `release` or when the process exits."""
 
     def __init__(self, file: int = -1) -> None:
         self._file = file

@@ -54,7 +54,7 @@ async def preempt(run: Run, node: str, notice: float | None, back: float | None)
 
 @click.command("slow-pull")
 @click.argument("image")
-@click.option("--seconds", type=_SECONDS, required=True, metavar="SECONDS", help="Time of each pull.")
+@click.option("--seconds", type=_SECONDS, required=True, metavar="SECONDS", help="Duration of each pull.")
 @click.option(
     "--for", "lasts", type=_SECONDS, default=3600, metavar="SECONDS", help="How long the fault lasts."
 )

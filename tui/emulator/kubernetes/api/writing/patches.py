@@ -67,7 +67,7 @@ def _operate(obj: Any, step: Obj) -> Any:
 
 def _pointer(text: str) -> list[str]:
     if text and not text.startswith("/"):
-        raise BadRequest(f"no path of a JSON patch: {text!r}")
+        raise BadRequest(f"not a path of a JSON patch: {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 

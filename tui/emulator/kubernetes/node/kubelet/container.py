@@ -175,7 +175,7 @@ class PodContainer:
         return code is None or status.restarts(self._policy, code)
 
     async def _back_off(self) -> bool:
-        """Wait before a restart; return False if the container is stopped meanwhile."""
+        """Wait before a restart; return False if the container is stopped in the meantime."""
         ended = self.state.state.get("terminated")
         if ended is None:
             return True
@@ -196,7 +196,7 @@ class PodContainer:
         return await self._sleep(wait)
 
     async def _start(self) -> bool:
-        """Start the next run; return False if the container is stopped meanwhile."""
+        """Start the next run; return False if the container is stopped in the meantime."""
         if not await self._pull():
             return False
         while not self.stopped:
@@ -215,7 +215,7 @@ class PodContainer:
         return False
 
     async def _pull(self) -> bool:
-        """Pull the image; return False if the container is stopped meanwhile."""
+        """Pull the image; return False if the container is stopped in the meantime."""
         image, images, tries = self.state.image, self.pod.services.images, 0
         if self.number and self.state.image_id:
             self.pod.event("Pulled", f'Container image "{image}" already present on machine')
@@ -363,7 +363,7 @@ class PodContainer:
         self.pod.publish()
 
     async def _sleep(self, seconds: float) -> bool:
-        """Sleep; return False if the container is stopped meanwhile."""
+        """Sleep; return False if the container is stopped in the meantime."""
         if seconds > 0:
             try:
                 async with asyncio.timeout(seconds):

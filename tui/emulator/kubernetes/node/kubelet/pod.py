@@ -179,7 +179,7 @@ class PodWorker:
         await asyncio.gather(*self._sidecars)
 
     async def _mount(self) -> bool:
-        """Create folders and volumes; return False if the pod is stopped meanwhile."""
+        """Create folders and volumes; return False if the pod is stopped in the meantime."""
         self.publish()
         while not self._stopping.is_set() or any(container.number for container in self.containers):
             try:
