@@ -11,8 +11,8 @@ _PREFIXES = ("gs://", "/gcs/")
 
 
 def local_path(uri: str) -> Path:
-    """The mount of a gs:// or /gcs/ path: below $VXTUI_GCS_ROOT, else /gcs (docs/facts/vertex.md 3.7). `~` at
-    the start of any other path is the user's home."""
+    """The mount of a gs:// or /gcs/ path: below $VXTUI_GCS_ROOT, or below /gcs if it is unset
+    (docs/facts/vertex.md 3.7). `~` at the start of any other path is the user's home."""
     path = bucket_path(uri)
     if path is None:
         return Path(os.path.expanduser(uri))  # noqa: PTH111 - pathlib raises an error for an unknown user

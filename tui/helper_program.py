@@ -1,4 +1,4 @@
-"""Runs helper programs: within a time, with a bounded output, and with no process left after a failure."""
+"""Runs helper programs with a time limit and a bounded output; a failure leaves no process behind."""
 
 from __future__ import annotations
 

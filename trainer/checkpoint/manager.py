@@ -63,7 +63,7 @@ class CheckpointManager:
 
     @property
     def run_id(self) -> str:
-        """The id of this run, the same after a restart; "" before `find`."""
+        """The id of this run, the same after a restart; "" until `find` is called."""
         return self._run.id if self._run is not None else ""
 
     def find(self, data: Mapping[str, Any] | None = None) -> FoundCheckpoint | None:

@@ -56,7 +56,8 @@ class Uploader:
         """The step of this node's last completed upload; on the coordinator, of the last complete
         checkpoint."""
         self.problem = ""
-        """Why the current upload is not complete: the reason of a failure, or a wait for another node."""
+        """Why the current upload is not complete: the reason for a failure, or that another node is still
+        uploading."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 

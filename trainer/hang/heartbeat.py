@@ -91,7 +91,7 @@ class RankHeartbeat:
 
     @property
     def pid(self) -> int:
-        """Process id of the rank; 0 before `introduce`."""
+        """Process id of the rank; 0 until `introduce` is called."""
         return int(self._fields.pid)
 
     @property

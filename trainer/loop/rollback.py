@@ -18,7 +18,7 @@ class Rollback:
     """Step of the last rollback's checkpoint; -1 before the first rollback."""
 
     def take(self) -> str:
-        """Return the reason of the requested rollback, and clear the request."""
+        """Return the reason for the requested rollback, and clear the request."""
         reason, self.reason = self.reason, ""
         return reason
 

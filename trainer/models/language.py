@@ -81,7 +81,8 @@ def _prepare(
 
 
 def _check_targets(samples: Conversations, config: Config) -> None:
-    """Warn of samples that end before the first answer. Raises DataError if all do: the loss would be 0."""
+    """Warn about samples that end before the first answer. Raises DataError if all do: the loss would be
+    0."""
     empty, looked_at = samples.without_targets()
     where = f"--data {config.data.data}: {empty} of {looked_at} samples have no answer in their first "
     where += f"{config.model.context} tokens (--context)"

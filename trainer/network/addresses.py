@@ -124,7 +124,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer_user(host: str, port: int, own_port: int) -> int | None:
-    """The user id of a loopback connection's client process; `None` after the client's end."""
+    """The user id of a loopback connection's client process; `None` if the client has exited."""
     client = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:

@@ -17,7 +17,7 @@ class RejectionLog:
         self._reported: set[str] = set()
 
     def report(self, address: str, problem: str) -> None:
-        """Warn of a closed connection. An empty problem is a port scan that sent nothing."""
+        """Warn about a closed connection. An empty problem means a port scan that sent nothing."""
         if not problem or address in self._reported or len(self._reported) >= _MAX_ADDRESSES:
             return
         self._reported.add(address)

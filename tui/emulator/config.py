@@ -49,7 +49,7 @@ class EmulatorConfig(BaseModel):
 
     quotas: dict[str, int] = Field(default_factory=dict)
     """Limit of a training quota metric (`custom_model_training_…`, with or without the service's prefix;
-    `METRIC@REGION` for one region). -1 is unlimited."""
+    `METRIC@REGION` for one region). -1 means unlimited."""
 
     denied_permissions: list[str] = Field(default_factory=list)
     """Permissions that callers don't have, with shell wildcards; they have all others."""

@@ -71,7 +71,7 @@ class Kind:
     body: str = ""
     """Key of a profile's header that holds a job of this kind; "" if none does."""
     cancel_suspends: bool = False
-    """Whether jobs have no cancelled state: a cancel suspends them, and running jobs may be deleted."""
+    """Whether jobs have no cancelled state: cancelling suspends them, and running jobs may be deleted."""
     task_kinds: tuple[str, ...] = ()
     """Kinds of the jobs of this kind's tasks."""
     compared: str = "tui.domain.comparison.facts:job_facts"

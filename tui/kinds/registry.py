@@ -73,7 +73,7 @@ def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
 
 
 def may_cancel(job: Job) -> bool:
-    """Whether the job can be cancelled. A job that a cancel has suspended has no pods left."""
+    """Whether the job can be cancelled. A job that was suspended by cancelling it has no pods left."""
     return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
 
 

@@ -38,7 +38,7 @@ class ErrorBoundary:
         """Whether the error is shown."""
 
     def fail(self, headline: str, why: str) -> None:
-        """Show an error in place of the widgets. The first error stays until `retry`."""
+        """Show an error in place of the widgets. The first error stays until `retry` is called."""
         if self.failed:
             return
         self.failed = True

@@ -126,7 +126,7 @@ class FlatRows(Generic[T]):
             self._screen.console.send_copy(self.chosen.name, f"the {self._noun}'s name")
 
     def confirm(self, question: str, item: T, change: Change, more: Sequence[str] = ()) -> None:
-        """Change the item after confirmation. `more` are lines below its name."""
+        """Change the item after confirmation. The question shows the lines `more` below the item's name."""
         from tui.screens.dialogs.confirm import ConfirmScreen  # noqa: PLC0415 - rarely used
 
         def answered(yes: bool | None) -> None:

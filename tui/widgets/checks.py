@@ -1,4 +1,4 @@
-"""The checks of a launch, one line each; muted once their request has changed."""
+"""The checks of a launch, one line each. Results are muted once the request that they checked has changed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ Result = TypeVar("Result")
 MOST = 3
 """Number of toasts that are shown at the same time."""
 EDGE = 4
-"""Width of a toast beside its text, in cells: its padding and its distance from the right edge."""
+"""Width that a toast needs in addition to its text, in cells: its padding and its distance from the right
+edge."""
 CUT = "…"
 _GLYPHS: dict[SeverityLevel, str] = {"information": "", "warning": "! ", "error": "✗ "}
 _WEIGHT: dict[SeverityLevel, int] = {"information": 0, "warning": 1, "error": 2}

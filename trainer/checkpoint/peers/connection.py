@@ -118,8 +118,8 @@ class PeerConnection:
         return None if line is None else _message(line)
 
     def answer(self) -> dict[str, Any]:
-        """Return the answer to the last message. Raises PeerError with the reason of a refusal, or without an
-        answer."""
+        """Return the answer to the last message. Raises PeerError if the peer refuses, with its reason, or
+        does not answer."""
         message = self.receive()
         if message is None:
             raise PeerError("the peer closed the connection")

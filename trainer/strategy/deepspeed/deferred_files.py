@@ -17,7 +17,7 @@ from trainer.strategy.tensor_buffers import TensorBuffers
 
 
 class DeferredFiles:
-    """A DeepSpeed checkpoint engine that stores copies of the files until `take`."""
+    """A DeepSpeed checkpoint engine that keeps copies of the files until `take` is called."""
 
     def __init__(self, engine: Any, unstable: Callable[[], Iterable[torch.Tensor]], *, pinned: bool) -> None:
         """`engine` writes and reads the files, and has all other methods of a checkpoint engine.

@@ -131,7 +131,7 @@ class OperationRunner:
         await self._audit(entry, result, *code)
 
     async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """Write an entry. A full disk must not prevent a cancel: the user is warned, and the operation
+        """Write an entry. A full disk must not prevent a cancellation: the user is warned, and the operation
         continues."""
         try:
             await asyncio.to_thread(self.journal.audit, entry, result, code, message)

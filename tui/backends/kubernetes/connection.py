@@ -77,7 +77,7 @@ class ClusterConnection:
 
     @property
     def login(self) -> Login:
-        """The login in use. Raises Unavailable before `open`."""
+        """The login in use. Raises Unavailable until `open` is called."""
         if self._session is None:
             raise Unavailable("Not connected to the cluster.", fix="Connect first.")
         return self._session.login

@@ -49,7 +49,8 @@ class AlreadyExists(FailedPrecondition):
 
 
 class AdmissionRefused(InvalidRequest):
-    """An admission webhook or policy refuses the object. The status code is 403, as without permission."""
+    """An admission webhook or policy refuses the object. The status code is 403, the same as for a missing
+    permission."""
 
 
 class Expired(BackendError):

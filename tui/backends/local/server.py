@@ -19,8 +19,8 @@ AGAIN_AFTER = 30.0
 class LocalServer:
     """The server of one state directory, which outlives the console.
 
-    A stopped server stays stopped until `start`. After a server was killed, e.g. when memory ran out, the
-    next failing call restarts it.
+    A stopped server stays stopped until `start` is called. After a server was killed, e.g. when memory ran
+    out, the next failing call restarts it.
     """
 
     def __init__(self, state: StateDir, name: str, work: str) -> None:

@@ -51,7 +51,8 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of the program: its exit code, 128 + signal for a signal, or the reason of an early end."""
+    """The end of the program: its exit code, 128 + signal if a signal ended it, or the reason why it ended
+    early."""
 
     exit_code: int | None
     reason: str = ""

@@ -168,7 +168,7 @@ def short_error(job: Job) -> str:
 
 
 def why(job: Job) -> str:
-    """The reason of a job's state, on one line; "" if its service gives no reason."""
+    """The reason for a job's state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
         # An operator's message begins by repeating the state.
         short, message = short_error(job), job.error.exception or job.error.summary

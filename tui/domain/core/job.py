@@ -104,7 +104,7 @@ class Job:
     details: object = None
     """Data of the job's kind, such as the `Study` of a tuning job."""
     reason: str = ""
-    """The service's own words for the reason of its state."""
+    """The service's own words for the reason for its state."""
     waiting: tuple[str, ...] = ()
     """Reasons of its wait, in words."""
     diagnosis: Diagnosis | None = None

@@ -103,8 +103,8 @@ def group_of(replica: str) -> str:
 
 
 def replica_order(replica: str) -> tuple[int, str, int]:
-    """Number of its group, name of its group, and its index: sorts `worker-2` before `worker-10`. Names
-    without a group number come last."""
+    """Sort key of a replica: number and name of its group, then its index, so that `worker-2` precedes
+    `worker-10`. Names without a group number come last."""
     task, _, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
     if match is None or task:

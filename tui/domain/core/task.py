@@ -61,7 +61,7 @@ class Task:
     """Number of starts; `None` if the service does not count them."""
     native_state: str = ""
     reason: str = ""
-    """The reason of a failure."""
+    """The reason for a failure."""
     step: int | None = None
     """Training step of its metrics."""
     start_time: datetime | None = None

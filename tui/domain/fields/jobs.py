@@ -115,7 +115,7 @@ def steps_text(progress: Progress) -> str:
 
 
 def progress_cell(job: Job, now: datetime) -> Cell:
-    """A cell with a bar and percent, or the reason of a wait, a failure or a restart."""
+    """A cell with a bar and percent, or the reason for a wait, a failure or a restart."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Cell(short_error(job), Tone.BAD)
@@ -286,7 +286,7 @@ def job_fields(
 
 
 def newest_first(job: Job) -> SortKey:
-    """Sort key by age, the default order, equal to the key of the field `age` but without a row."""
+    """Sort key by age, the default order, the same as that of the field `age`, but computed without a row."""
     created = job.created
     return (True, 0, job.name) if created is None else (False, -created, job.name)
 

@@ -30,7 +30,7 @@ class ReplicaUsage(NamedTuple):
 
 
 class ReplicaFigures(Protocol):
-    """The measurements of one replica; `None` is not measured."""
+    """The measurements of one replica; `None` means not measured."""
 
     def usage(self, metric: str) -> ReplicaUsage | None: ...
     def mean(self, metric: str) -> float | None: ...

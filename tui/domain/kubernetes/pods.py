@@ -22,7 +22,7 @@ _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
 """`status.reason` of pods whose node was shut down, for example because GKE preempted a Spot node."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
 _LOW = "low on resource"
-"""Text before the node's resource in the kubelet's eviction message."""
+"""Text in the kubelet's eviction message that precedes the name of the exhausted resource."""
 _WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Waiting reasons of a container that is starting; other reasons name a problem."""
 

@@ -82,7 +82,7 @@ _CONTAINERS = {
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One reason of a job's wait."""
+    """One reason why a job waits."""
 
     words: str
     step: str = ""
@@ -116,7 +116,7 @@ def waits_for(
     pod_group: Obj | None = None,
     events: Sequence[ClusterEvent] = (),
 ) -> tuple[Wait, ...]:
-    """Return the reasons of a wait, the decisive one first; empty if the job has all resources."""
+    """Return the reasons for a wait, the decisive one first; empty if the job has all resources."""
     queue = _queue(job, workload)
     if queue is not None:
         return (queue,)

@@ -50,7 +50,7 @@ class Pattern:
         return self._engine.matches(text)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of each match in a non-empty line, in order."""
+        """Yield the start and end of each match in a non-empty line, in order."""
         return self._engine.spans(text)
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:

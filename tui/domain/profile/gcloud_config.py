@@ -81,7 +81,8 @@ class GcloudChecker(Checker):
             self.warn(path, message, fix, _SPELLING, *edits)
 
     def _skipped(self) -> None:
-        """Warn of an empty pool, which the service accepts, but gcloud accepts only on its command line."""
+        """Warn about an empty pool, which the service accepts, but gcloud accepts only on its command
+        line."""
         pools = self._document.value.get("workerPoolSpecs")
         for i, pool in enumerate(pools if isinstance(pools, list) else []):
             if pool == {}:

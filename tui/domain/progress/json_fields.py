@@ -11,7 +11,7 @@ from tui.domain.progress.parsing.reading import LineReading
 
 DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
-"""Members in which loggers nest the numbers of a line."""
+"""Keys under which loggers nest the numbers of a line."""
 MOST_FIELDS = 200
 """Largest number of fields in a progress line."""
 

@@ -40,7 +40,7 @@ class Schedule:
     last_time: datetime | None = None
     """Time of the last due run."""
     last_response: str = ""
-    """The service's response to the last due run: OK, or the reason of its refusal."""
+    """The service's response to the last due run: OK, or the reason for its refusal."""
     last_run: Job | None = None
     """The newest run, if it could be read."""
 

@@ -79,7 +79,7 @@ class OpenValues:
         return self._filled(text.replace("${", "$${"), lambda value: f"${{{value.name}}}")
 
     def _filled(self, text: str, filling: Callable[[OpenValue], str]) -> str:
-        """The text with the filling of every open value. Raises TooMuch."""
+        """The text with every open value filled in. Raises TooMuch."""
         used = self.of(text)
         if used and len(text) + sum(len(filling(value)) for value in used) > MOST_TEXT:
             raise TooMuch.text()

@@ -15,7 +15,7 @@ _EACH = 16
 _MOST_PARSED = 500_000
 """Largest number of characters that are parsed: the parser's tree takes 200 bytes for each."""
 _MOST_PIPES = 2000
-"""Most `|` that are parsed: the memory of the parser grows with their square."""
+"""Largest number of `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 2.0
 """Longest reading, in seconds of CPU time."""
 

@@ -60,7 +60,7 @@ class KnownJob:
     title: str = ""
     runs: int | None = 1
     why: str = ""
-    """The reason of an unknown number of runs, or of an unknown machine."""
+    """Why the number of runs, or the machine, is unknown."""
     image: Path = ()
     """Path of its image in the job of the launch, if the image is not in the spec."""
 
@@ -102,7 +102,7 @@ class SpecFormat(ABC):
     fix: str
     """Hint for a missing body."""
     family = "vertex"
-    """The family of services that accepts it, as in `Kind.services`."""
+    """The family of services that accepts the body, as in `Kind.services`."""
     unpriced = ""
     """Why a launch has no price; "" if it is estimated."""
 

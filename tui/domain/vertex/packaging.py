@@ -48,7 +48,7 @@ class Package:
     script: str = ""
     module: str = ""
     requirements: str = ""
-    """Path of the requirements; requirements.txt (if it exists) for an empty path."""
+    """Path of the requirements file; if empty, requirements.txt is used if it exists."""
     exclude: tuple[str, ...] = ()
     """Additional patterns, in the syntax of .gitignore."""
     staging: str = ""

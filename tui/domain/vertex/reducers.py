@@ -1,4 +1,5 @@
-"""Reduction Server: the number of reducers for a job, and jobs without a gain (docs/facts/vertex.md 4).
+"""Reduction Server: the number of reducers for a job, and the jobs that gain nothing (docs/facts/vertex.md
+4).
 
 Reducers receive the gradients of all workers and send back the sum, so they need the total bandwidth of the
 workers: reducers = ceil(workers × worker's Gbps / reducer's Gbps).

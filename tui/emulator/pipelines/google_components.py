@@ -32,7 +32,7 @@ Json = Mapping[str, Any]
 PACKAGE = "google_cloud_pipeline_components"
 CUSTOM_JOB, TUNING_JOB, GET_MODEL = "CustomJob", "HyperparameterTuningJob", "GetModel"
 RUN_LABEL = "vertex-ai-pipelines-run-billing-id"
-"""Label of every resource that Google's components create, beside the labels of the pipeline job."""
+"""Label of every resource that Google's components create, in addition to the labels of the pipeline job."""
 _MODULE = re.compile(rf"{PACKAGE}\.container\.v1\.(?P<name>[a-z_.]+)\.launcher")
 _LAUNCHERS = {
     "custom_job": CUSTOM_JOB,

@@ -74,7 +74,7 @@ class PipelineParts:
 
 
 class PipelineRuns(JobRuns[PipelineJob]):
-    """Runs pipeline jobs until `close`, which does not affect their children."""
+    """Runs pipeline jobs until `close` is called, which does not affect their children."""
 
     def __init__(self, services: PipelineParts) -> None:
         super().__init__(services.table)

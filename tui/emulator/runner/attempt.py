@@ -150,7 +150,7 @@ class AttemptRunner:
         return finished
 
     def _flush(self) -> None:
-        """Write the record, with all that a runner needs that takes over."""
+        """Write the record, including everything that a runner needs to take over."""
         state = {
             "commands": self._commands_read,
             "reaped": self._reaped_read,

@@ -29,7 +29,7 @@ class ExitMeaning(Enum):
 
 
 def from_wait_status(status: int) -> int:
-    """Return the exit code of a wait status; 128 + signal for the end by a signal, as in a shell."""
+    """Return the exit code of a wait status; 128 + signal if a signal ended the process, as in a shell."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 

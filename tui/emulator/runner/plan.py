@@ -93,7 +93,7 @@ class AttemptPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """Last known state of one replica. `exit_code` is 128 + signal for the end by a signal."""
+    """Last known state of one replica. `exit_code` is 128 + signal if a signal ended the replica."""
 
     id: str
     pid: int | None

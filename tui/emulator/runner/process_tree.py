@@ -58,7 +58,7 @@ def _read_bytes(path: str) -> bytes:
 
 
 def exit_code(ended: os.waitid_result) -> int:
-    """Return the exit code of an ended child; 128 + signal for the end by a signal."""
+    """Return the exit code of an ended child; 128 + signal if a signal ended it."""
     return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
 
 

@@ -13,7 +13,7 @@ from tui.emulator.vertex.resource_table import CancellableResource, R, ResourceT
 
 
 class JobRuns(ABC, Generic[R]):
-    """One task per unfinished job, until `close`."""
+    """One task per unfinished job, until `close` is called."""
 
     def __init__(self, table: ResourceTable[R]) -> None:
         self._known = table

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def run(command: list[str]) -> int:
-    """Run the module; return its exit code, 128 + signal for the end by a signal."""
+    """Run the module; return its exit code, 128 + signal if a signal ended it."""
     # The emulator signals every process of the replica; this one has to outlive the module.
     for number in (signal.SIGINT, signal.SIGTERM):
         # A handler, since the module would inherit SIG_IGN.

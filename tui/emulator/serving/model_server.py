@@ -38,7 +38,8 @@ class ServerFailed(Exception):
 
 
 class ModelServer:
-    """Keeps one server running until `close`. `plan` returns its plan and a new port, or raises CannotRun."""
+    """Keeps one server running until `close` is called. `plan` returns its plan and a new port, or raises
+    CannotRun."""
 
     def __init__(
         self, place: Path, health_route: str, plan: Callable[[], tuple[ServerPlan, int]], output: ContainerLog

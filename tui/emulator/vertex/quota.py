@@ -79,7 +79,8 @@ class TrainingQuotas:
         self._used: dict[ProjectRegion, Counter[str]] = {}
 
     def limit(self, region: str, metric: str) -> int:
-        """Return the limit in one region; -1 is unlimited. `METRIC@REGION` takes precedence over `METRIC`."""
+        """Return the limit in one region; -1 means unlimited. `METRIC@REGION` takes precedence over
+        `METRIC`."""
         metric = metric.removeprefix(f"{SERVICE}/")
         default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))

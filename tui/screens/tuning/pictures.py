@@ -35,7 +35,7 @@ from tui.widgets.plot.view_range import Range
 SO_FAR, IMPORTANCE, HIDDEN = "best so far", "importance", "hidden"
 LONGEST_NAME = 24
 X_MARGIN = 0.03
-"""Fraction of the range that is left free beside the points."""
+"""Fraction of the range that is left free around the points."""
 
 
 class TrialPictures(VerticalGroup):

@@ -26,7 +26,7 @@ class ConnectionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """A connection state and its start time. `error` is the reason of a failure."""
+    """A connection state and its start time. `error` is the reason for a failure."""
 
     state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None

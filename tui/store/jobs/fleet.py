@@ -57,7 +57,7 @@ class FleetFeed:
         self._on_change = on_change
         self._lines_at: float | None = None
         self._series_at: dict[tuple[str, str], float] = {}
-        """Monotonic time of the last read of the lines and of each metric of a job."""
+        """Monotonic time of the last read, by job and metric."""
         self._slots = asyncio.Semaphore(FAN_OUT)
         self._kick = asyncio.Event()
 

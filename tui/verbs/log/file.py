@@ -57,7 +57,8 @@ class FilePrinter:
             self._input.close()
 
     def _replaced(self) -> str:
-        """Return what happened to a followed file; empty if it only grows or is missing for a moment."""
+        """Return whether a followed file was rotated or rewritten, in words; "" if it has only grown or is
+        missing for a moment."""
         try:
             there = self._path.stat()
         except OSError:

@@ -352,7 +352,7 @@ class Table(ScrollView, can_focus=True):
         return grown
 
     def _prepare(self) -> None:
-        """Create and measure the rows in view before they are painted, each once."""
+        """Create and measure each row in view once, before it is painted."""
         if self._make is not None:
             new = [key for key in self.in_view if key not in self._measured]
             self._measured.update(new)

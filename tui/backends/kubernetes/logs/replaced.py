@@ -51,7 +51,7 @@ class Generation:
     """Time (ns) of the first replacement."""
     why: str = ""
     meant: bool = False
-    """Whether the pods were stopped on purpose, by a suspend or a scale-down."""
+    """Whether the pods were stopped on purpose, because the job was suspended or scaled down."""
 
     @property
     def began(self) -> int:

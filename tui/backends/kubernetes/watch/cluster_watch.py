@@ -326,7 +326,7 @@ class ClusterWatch:
         return all(watched.reflector.synced.is_set() for watched in self._of_pods(place))
 
     def _all_known(self, place: Place) -> bool:
-        """Whether `_pods_known`, and the job's Events have been listed or can't be listed."""
+        """Whether the job's pods are known, and its Events have been listed or can't be listed."""
         return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:

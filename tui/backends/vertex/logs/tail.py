@@ -92,7 +92,7 @@ class LogTail:
 
     @property
     def phase(self) -> TailPhase:
-        """The phase after the history."""
+        """The current phase, once the history has been read."""
         if self._draining is not None:
             return TailPhase.DRAINING
         if self._open_stream is None:

@@ -141,7 +141,8 @@ class Coverage:
         self.lower: datetime | None = None
         """Earliest timestamp that an entry of the job can have."""
         self.received: datetime | None = None
-        """Receive time before which everything has arrived, except for `overlap`."""
+        """Everything received before this time has arrived, except for stragglers within `overlap` before
+        it."""
         self.seam: HoleStart | None = None
         """The point at which the next list begins while a hole is open, however far `received` advances."""
         self.seams: list[HoleStart] = []

@@ -15,7 +15,7 @@ from tui.emulator.client import ADMIN_METHOD
 
 
 class Programs:
-    """Queries the emulator for the program that replaces an image, then the registry as for the cloud."""
+    """Queries the emulator for the program that replaces an image, then the registry, as for a cloud job."""
 
     def __init__(self, clients: Clients, images: Images) -> None:
         self._clients = clients

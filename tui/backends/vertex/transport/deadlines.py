@@ -9,7 +9,7 @@ LOG_PAGE = 15.0
 SERIES = 15.0
 """Timeout for a page of time series."""
 CHANGE = 15.0
-"""Timeout for a cancel or a delete."""
+"""Timeout for a cancel or delete request."""
 CREATE = 60.0
 """Timeout for a create request, which is never sent twice."""
 CHECK = 8.0

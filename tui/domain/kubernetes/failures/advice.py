@@ -198,6 +198,6 @@ _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
 
 
 def unexplained(restarts: int) -> str:
-    """Return the reason of a restarted job whose cause is unknown by now."""
+    """Return the reason to show for a restarted job if the cause is no longer known."""
     times = "once" if restarts == 1 else f"{restarts} times"
     return f"Restarted {times}; the cause is unknown by now: the cluster stores Events for an hour"

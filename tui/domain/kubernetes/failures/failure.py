@@ -42,7 +42,7 @@ class ReplicaFailure:
 
     @property
     def restarted(self) -> str:
-        """The displayed reason of a restarted replica, without the cluster's details."""
+        """The displayed reason for a replica's restart, without the cluster's details."""
         time = f", at {self.at:%H:%M:%S} UTC" if self.at else ""
         return f"restarted: {self._with_code(self.words.partition(': ')[0])}{time}"
 
@@ -58,7 +58,7 @@ def failure_of(pod: Pod, replica: str, count: int = 0) -> ReplicaFailure:
 
 
 def failed_by_itself(pod: Pod) -> bool:
-    """Whether the pod itself failed, not through a deletion, a suspend or the end of its job."""
+    """Whether the pod failed by itself, and not because it was deleted or its job was suspended or ended."""
     return pod.state is JobState.FAILED and not pod.stopped
 
 

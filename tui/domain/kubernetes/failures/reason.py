@@ -1,4 +1,4 @@
-"""The displayed reason of a job: the cause of its restart precedes its own conditions."""
+"""The displayed reason for a job's state: the cause of its restart precedes its own conditions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reason_of(
 
 
 def _rescaled(status: Status, failures: Sequence[ReplicaFailure], removed: Mapping[str, datetime]) -> Status:
-    """Correct the reason of a job that was scaled down: its removed pods did not fail."""
+    """Correct the reason for a job that was scaled down: its removed pods did not fail."""
     if status.state is not JobState.RESTARTING or failures or not status.since:
         return status
     removed_replicas = [replica for replica, at in removed.items() if abs(status.since - at) <= ONE_CAUSE]

@@ -340,7 +340,7 @@ def _with_code(run: _Run, exit_: _Exit | None, error: _Error | None) -> ReplicaF
 def _reason(
     run: _Run, base: ReplicaFailure, error: _Error | None, node: Sequence[ClusterEvent]
 ) -> tuple[str, ClusterEvent | None] | None:
-    """Return the reason of the failure and its Event; the pod's Events precede its node's."""
+    """Return the reason for the failure and its Event; the pod's Events precede its node's."""
     cause = run.cause
     if cause is not None and cause.reason not in _ENDS_WITH_NODE:
         return cause.reason, cause

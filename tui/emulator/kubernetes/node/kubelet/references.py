@@ -13,7 +13,7 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class CannotCreate(Exception):
-    """A container can't be created yet; has the kubelet's message (CreateContainerConfigError)."""
+    """A container can't be created yet; the message is the kubelet's (CreateContainerConfigError)."""
 
 
 class Lookup(Protocol):
