@@ -58,7 +58,7 @@ def _step(here: Any, part: str | int, edit: Edit) -> Any:
     try:
         return here[part]
     except (LookupError, TypeError) as error:
-        raise LookupError(f"{part!r} must exist for an edit of {edit.path}") from error
+        raise LookupError(f"{part!r} must exist to edit {edit.path}") from error
 
 
 def _set(here: Any, last: str | int, edit: Edit) -> None:
@@ -75,4 +75,4 @@ def _set(here: Any, last: str | int, edit: Edit) -> None:
         else:
             here[last] = copy.deepcopy(edit.value)
     else:
-        raise LookupError(f"{last!r} must be a field or an index of its parent for an edit of {edit.path}")
+        raise LookupError(f"{last!r} must be a field or an index of its parent to edit {edit.path}")

@@ -40,7 +40,7 @@ def read_script(
     """
     if (reserved := OPEN.search(text)) is not None:
         line = text.count("\n", 0, reserved.start()) + 1
-        raise NotRead("the script has a character of a private-use plane; remove it.", line)
+        raise NotRead("the script has a character from a private-use plane; remove it.", line)
     reading = ScriptReading(file, program, base, environment or {}, read, _STATEMENTS)
     try:
         reading.run_source(ScriptSource(text, file, reading.state.budget))

@@ -117,7 +117,7 @@ def _convert(kind: str, value: Any) -> Any:
             case "bool":
                 return value if isinstance(value, bool) else str(value).lower() == "true"
     except (TypeError, ValueError) as error:
-        raise BadCondition(f"{kind}({value!r}) has no value") from error
+        raise BadCondition(f"{value!r} can't be converted by {kind}()") from error
     return (
         value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else f"{value:g}"
     )

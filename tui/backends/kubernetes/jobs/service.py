@@ -267,7 +267,7 @@ class KubernetesJobs(JobService):
                 left = ", ".join(at(now, "metadata", "finalizers") or ()) or "its pods"
                 raise Unavailable(
                     f"Can't {action}: the job still exists after {GONE_SECONDS:.0f} s.",
-                    fix=f"The deletion waits for {left}; check the pods and their nodes.",
+                    fix=f"The deletion is waiting for {left}; check the pods and their nodes.",
                 )
             await asyncio.sleep(wait)
             wait = min(2.0, wait * 1.5)

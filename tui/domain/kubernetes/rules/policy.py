@@ -63,7 +63,11 @@ def lost_logs(case: ManifestCase) -> Iterator[Finding]:
     path = ("spec", "runPolicy", "cleanPodPolicy")
     if at(case.job, *path) == "All":
         sentence = "every pod is deleted with its log when the job ends."
-        yield Finding(path, sentence, "Write None to read the logs afterwards, or Running.")
+        yield Finding(
+            path,
+            sentence,
+            "Write None to keep all pods and their logs, or Running to delete only running pods.",
+        )
 
 
 def restart_policies(case: ManifestCase) -> Iterator[Finding]:

@@ -164,7 +164,7 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
         if not machine_of(pool)[0] and not case.local:
             yield Finding(
                 (*path, "machineSpec"),
-                "on a persistent resource machineSpec and diskSpec must match one of its pools; here they "
+                "on a persistent resource, machineSpec and diskSpec must match one of its pools; here they "
                 "are missing.",
                 "Copy both from the resource's pool.",
             )

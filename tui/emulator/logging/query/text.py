@@ -68,7 +68,7 @@ def _query(call: FilterCall, at: int) -> TextQuery:
 def search_entry(call: FilterCall, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
     """Return the condition of `SEARCH("words")` over an entry, or `SEARCH(field, "words")` over a field."""
     if len(call.arguments) not in {1, 2}:
-        raise refused(call, "must have words, or a field and words")
+        raise refused(call, "must have one argument, the words, or two: a field and the words")
     query = _query(call, len(call.arguments) - 1)
     if len(call.arguments) == 1:
         return lambda record: not query.missing(_entry_texts(record))
