@@ -42,7 +42,7 @@ from trainer.supervision.failure import noticed_a_lost_peer
 from trainer.train import Trainer
 
 _DECISION_MARGIN = 15.0
-"""Seconds beyond --peer-timeout for the supervisors' decision after a broken connection."""
+"""Seconds, in addition to --peer-timeout, for the supervisors to decide after a connection has broken."""
 
 
 _NOTICE_SECONDS = 1.0

@@ -64,7 +64,7 @@ def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> l
     added = [f"--elastic={topology.minimum}"]
     try:
         if config.parallel.device != "cpu" and any(Path("/dev").glob(_GPU)):
-            raise UsageError("GPUs keep their process groups")
+            raise UsageError("process groups on GPUs can't change")
         parse([*flags, *added])
     except UsageError as error:
         text = f"when the number of nodes changes, all processes save and restart: {error}"

@@ -35,7 +35,7 @@ class DcpWeights:
     """`SavedWeights` through torch.distributed.checkpoint, which reads only this rank's part of a tensor."""
 
     def __init__(self, reader: Any, prefix: str = "") -> None:
-        """`prefix` begins the names of the weights; other saved values are left out."""
+        """The names of the weights begin with `prefix`; other saved values are left out."""
         self._reader, self._prefix = reader, prefix
         saved = {
             name.removeprefix(prefix): item

@@ -35,7 +35,8 @@ PLACES = {
     "logs": ("a job's Logs", "jobs.open"), "metrics": ("a job's Metrics", "jobs.open"),
     "replicas": ("a job's Replicas", "jobs.open"), "spec": ("a job's Spec", "jobs.open"),
 }  # fmt: skip
-"""Scopes that the palette offers on other screens: the screen's title, and the action that opens it."""
+"""Scopes that the palette offers on other screens, each with its screen's title and the action that opens the
+screen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class PersistentResources:
             raise WireError(
                 code_pb2.NOT_FOUND,
                 f"{field}: the persistent resource {name} is not found. Create it, or leave the field out to "
-                "run on machines of the job's own.",
+                "run on the job's own machines.",
                 [detail],
             )
         if resource.state not in {State.RUNNING, State.UPDATING}:

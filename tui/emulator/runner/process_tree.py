@@ -18,8 +18,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """One process: its CPU time in s (`cpu_reaped`: its reaped children's), resident memory in bytes, start
-    time in clock ticks since boot."""
+    """One process: its CPU time in s and that of its reaped children (`cpu_reaped`), its resident memory in
+    bytes, and its start time in clock ticks since boot."""
 
     pid: int
     ppid: int

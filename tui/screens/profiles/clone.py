@@ -67,4 +67,4 @@ async def _write(console: ConsoleApp, imported: Imported, name: str) -> None:
         console.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
         return
     await console.load_profiles()
-    console.notify(f"Saved as {outcome.value}. 2 shows the profiles.", markup=False)
+    console.notify(f"Saved as {outcome.value}. Press 2 to show the profiles.", markup=False)

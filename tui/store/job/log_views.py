@@ -62,7 +62,7 @@ class LogViews:
         severity: Severity | None = None,
         without: Pattern | EllipsisType | None = ...,
     ) -> bool:
-        """Show lines of these replicas (all if empty) from this severity on, except those that match
+        """Show lines of these replicas (all if empty) with at least this severity, except those that match
         `without`. Arguments not given stay unchanged. Return whether the filter changed."""
         new = replace(
             self.filter,

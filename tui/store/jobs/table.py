@@ -118,7 +118,7 @@ class JobStore:
         return own_parts(job, self.jobs, self._children)
 
     def ends_with(self, job: Job) -> bool:
-        """Whether the job's parent is still active, so that the parent's end ends this job."""
+        """Whether the job's parent is still active, so that this job ends when the parent ends."""
         return any(name in self.active for name in above(job.name, self._parents))
 
     @property

@@ -19,7 +19,7 @@ _NOTABLE = frozenset(
     {"Restarting", "Suspended", "Evicted", "Preempted", "DisruptionTarget", "Requeued", "DeactivationTarget"}
 )
 _TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
-"""Conditions that explain a wait while they are false."""
+"""Conditions whose status `False` explains why a job waits."""
 _FIRST = frozenset({"Created", "Suspended", "QuotaReserved", "Admitted"})
 """Conditions sorted before the events of the same second. Other conditions come after the events."""
 LAST = SECOND - 1000

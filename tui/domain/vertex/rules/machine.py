@@ -299,7 +299,7 @@ def fast_network(case: Case) -> Iterator[Finding]:
         if name in _RDMA and container.get("command") and GIB not in words:
             yield Finding(
                 (*path, "containerSpec", "command"),
-                f"on {name} NCCL uses the fast network only after {GIB} has set its variables.",
+                f"on {name}, NCCL uses the fast network only after {GIB} has set its variables.",
                 f"Begin the command with `source /usr/local/gib/scripts/{GIB}`, unless the image does so.",
             )
 
