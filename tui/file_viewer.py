@@ -27,11 +27,14 @@ from tui.screens.job.logs import LogsPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
 from tui.store.job.file_feed import FileFeed
+from tui.store.log.filters import LineFilter
 from tui.terminal_output import NoTerminal, screen_only
 from tui.widgets.header_lines import Line
 from tui.widgets.log.render import TimeColumn
 from tui.widgets.log.view import LogView
 from tui.widgets.toasts import ToastApp
+
+EVERY_LINE = LineFilter()
 
 
 class FileScreen(FrameScreen):
@@ -40,9 +43,10 @@ class FileScreen(FrameScreen):
     SCOPE = "file"
     BINDINGS = bindings("logs", "file")
 
-    def __init__(self, feed: FileFeed) -> None:
+    def __init__(self, feed: FileFeed, line_filter: LineFilter) -> None:
         super().__init__()
         self.feed = feed
+        self._filter = line_filter
         self._names_replicas = False
         """Whether lines of replicas have been seen, whose column is then shown."""
         feed.on_change = self._changed
@@ -56,6 +60,7 @@ class FileScreen(FrameScreen):
 
     def on_mount(self) -> None:
         self.pane.log_view.focus()
+        self.pane.narrow(self._filter)
         background(self, self.feed.run, "file")
 
     def _changed(self) -> None:
@@ -95,10 +100,11 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT: ClassVar[float] = 6
 
-    def __init__(self, feed: FileFeed, settings: Settings) -> None:
+    def __init__(self, feed: FileFeed, settings: Settings, line_filter: LineFilter = EVERY_LINE) -> None:
         super().__init__()
         self.settings = settings
         self.feed = feed
+        self._filter = line_filter
         self._garbage = IdleCollector(self.quiet_for)
         themes, _ = load_themes([shipped("themes"), config_dir() / "themes"])
         for theme in themes:
@@ -107,7 +113,7 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     def get_default_screen(self) -> Screen[None]:
         """Return the screen of the file."""
-        return FileScreen(self.feed)
+        return FileScreen(self.feed, self._filter)
 
     def on_mount(self) -> None:
         """Apply the user's colours and keys."""
@@ -134,8 +140,8 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.push_screen(HelpScreen(screen))
 
 
-async def view_file(path: Path, settings: Settings) -> int:
-    """Show a file until the viewer is closed. Return the exit code.
+async def view_file(path: Path, settings: Settings, line_filter: LineFilter = EVERY_LINE) -> int:
+    """Show the lines of a file that pass the filter, until the viewer is closed. Return the exit code.
 
     Raises:
         OSError: the file can't be read.
@@ -144,7 +150,7 @@ async def view_file(path: Path, settings: Settings) -> int:
     feed = FileFeed(path)
     try:
         with screen_only(None):
-            app = FileViewer(feed, settings)
+            app = FileViewer(feed, settings, line_filter)
             await app.run_async()
         return app.return_code or 0
     finally:

@@ -10,10 +10,13 @@ from textual.widgets import Static
 from tests.ui.jobs_screen_support import until
 from tests.unit.stream_logs_support import STREAMED
 from tui.config.settings import Settings
+from tui.domain.core.log_entry import Severity
+from tui.domain.log.pattern import compile_pattern
 from tui.file_viewer import FileScreen, FileViewer
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.store.job.file_feed import FileFeed
+from tui.store.log.filters import LineFilter
 from tui.verbs.command_group import cli
 
 
@@ -57,6 +60,23 @@ async def test_saved_stream_logs_have_the_column_and_the_choice_of_replicas(tmp_
         assert "1970" not in app.screen.query_one(Static).render().plain  # type: ignore[attr-defined]
 
 
+async def test_the_viewer_applies_the_filters_of_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "stream-logs.txt"
+    path.write_text(STREAMED)
+    chosen = LineFilter(
+        replicas=frozenset({"service"}), severity=Severity.ERROR, pattern=compile_pattern("exited")
+    )
+    app = FileViewer(FileFeed(path), Settings(), chosen)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = app.screen
+        assert isinstance(screen, FileScreen)
+        view = screen.pane.log_view
+        await until(pilot, lambda: view.paint.show_replica and len(view.view) == 1, "the line that passes")
+        assert "The replica exited." in view.text_of(list(view.view))
+        await pilot.press("escape", "escape", "escape")
+        await until(pilot, lambda: len(view.view) == 6, "every line again")
+
+
 def test_without_a_terminal_its_lines_are_printed(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('one\n\x1b[31mtwo\n{"severity": "ERROR", "message": "three"}\n')
@@ -66,5 +86,8 @@ def test_without_a_terminal_its_lines_are_printed(tmp_path: Path) -> None:
     assert '"line": 3, "severity": "ERROR"' in told.output and told.output.count("\n") == 1
     told = CliRunner().invoke(cli, ["logs", "--file", str(tmp_path)])
     assert told.exit_code == 2 and "Is a directory" in told.output
+    for option in ("--since=10m", "--task=train"):
+        told = CliRunner().invoke(cli, ["logs", "--file", str(path), option])
+        assert told.exit_code == 2 and "need a JOB" in told.output
     told = CliRunner().invoke(cli, ["logs", "--file", str(path), "job"])
     assert told.exit_code == 2 or "Name a JOB" in str(told.exception or told.output)

@@ -30,6 +30,7 @@ from tui.store.job.feed import Changed
 from tui.store.job.file_feed import LogFeed
 from tui.store.jobs.connection_state import NOT_REACHED
 from tui.store.log import ripgrep
+from tui.store.log.filters import LineFilter
 from tui.store.log.histogram import histogram
 from tui.store.log.lines import Line
 from tui.store.log.store import LogStore
@@ -255,6 +256,15 @@ class LogsPane(JobPane):
     def select_replica(self, name: str) -> None:
         """Show one replica's lines, or all lines for ""."""
         self.log_view.set_filter(replicas=[name] if name else [])
+        self._update_status()
+
+    def narrow(self, line_filter: LineFilter) -> None:
+        """Show only the lines that pass a filter of replicas, severity and pattern."""
+        view = self.log_view
+        view.set_filter(replicas=line_filter.replicas, severity=line_filter.severity)
+        if line_filter.pattern is not None:
+            view.set_pattern(line_filter.pattern)
+            view.show_only_matches(True)
         self._update_status()
 
     def go_to(self, line: Line) -> None:

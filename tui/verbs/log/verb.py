@@ -76,8 +76,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     except ValueError as error:
         raise VerbFailure(f"--severity: {error}.") from error
     begin = parse_since(since, datetime.now(UTC)) if since else None
-    if (job is None) == (path is None):
-        raise click.UsageError("Name a JOB, or a file with --file PATH.")
+    _check_source(job, path, of_a_job=bool(since or task))
     if path is not None:
         chosen = LineFilter(severity=lowest, pattern=pattern, replicas=frozenset(replicas))
         return await _show_file(run, path, chosen, follow=follow)
@@ -111,6 +110,14 @@ async def logs(  # noqa: PLR0917 - one for each option
     return None
 
 
+def _check_source(job: str | None, path: Path | None, *, of_a_job: bool) -> None:
+    """Raise UsageError unless the log is a job's or a file's. `of_a_job` is whether an option needs a job."""
+    if (job is None) == (path is None):
+        raise click.UsageError("Name a JOB, or a file with --file PATH.")
+    if path is not None and of_a_job:
+        raise click.UsageError("--since and --task need a JOB: lines of a file have no time and no task.")
+
+
 def _print_entry(entry: LogEntry, as_json: bool) -> None:
     if as_json:
         out_document(_json(entry))
@@ -124,7 +131,7 @@ async def _show_file(run: Run, path: Path, line_filter: LineFilter, *, follow: b
         if not run.json and sys.stdout.isatty() and sys.stdin.isatty() and path != STDIN:
             from tui.file_viewer import view_file
 
-            return await view_file(path, run.settings)
+            return await view_file(path, run.settings, line_filter)
         await FilePrinter(path, line_filter, as_json=run.json).run(follow=follow)
     except OSError as error:
         raise VerbFailure(f"--file {path}: {error.strerror or error}.") from error
