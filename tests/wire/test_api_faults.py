@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -210,6 +211,9 @@ async def test_a_half_open_connection_says_nothing_until_it_is_cleared(
 
 async def test_the_clock_of_the_service_can_be_wrong(place: tuple[Emulator, Clients]) -> None:
     _, clients = place
+    for number in (math.nan, math.inf):
+        with pytest.raises(grpc.aio.AioRpcError, match="every number must be finite"):
+            await clients.admin(do="clock", offset=number)
     right = await clients.create(python("pass"))
     await clients.admin(do="clock", offset=3600)
     ahead = await clients.create(python("pass"))

@@ -63,7 +63,10 @@ class Admin:
         return [Method(SERVICE, "Call", struct_pb2.Struct, struct_pb2.Struct, self.call)]
 
     async def call(self, request: struct_pb2.Struct) -> struct_pb2.Struct:
-        arguments = json_format.MessageToDict(request)
+        try:
+            arguments = json_format.MessageToDict(request)
+        except ValueError as error:
+            raise invalid(("request", "every number must be finite")) from error
         verb = self._verbs.get(str(arguments.get("do", "")))
         if verb is None:
             raise invalid(("do", f"do must be one of {', '.join(self._verbs)}"))
