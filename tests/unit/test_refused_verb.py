@@ -119,6 +119,9 @@ def test_every_place_counts_the_same_profiles_as_valid(
     (tmp_path / "mine" / "ok.yaml").write_text("jobSpec: {workerPoolSpecs: []}\n")
     listed = json.loads(CliRunner().invoke(cli, ["profiles", "list", "--json"]).output)["profiles"]
     assert [p["name"] for p in listed if p["problem"]] == ["ok"]
+    (tmp_path / "mine" / "ok.yaml").write_text("color: red\nsize: 3\njobSpec: {}\n")
+    notes = CliRunner().invoke(cli, ["profiles", "list"]).stderr.splitlines()
+    assert len(notes) > 1 and all(line.startswith("ok can't be used: /") for line in notes), notes
     wrong = [c for c in checks() if c["what"].startswith("profile") and not c["ok"]]
     assert [c["what"] for c in wrong] == ["profiles", "profile ok"]
 

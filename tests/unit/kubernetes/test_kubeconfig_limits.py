@@ -66,7 +66,8 @@ async def refusal(folder: Path, content: Any) -> str:
 async def test_a_kubeconfig_that_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for file in (tmp_path / "fifo", Path("/dev/zero"), tmp_path):
-        with pytest.raises(InvalidRequest, match="it must be a file, not a pipe, a device or a folder"):
+        words = f"The kubeconfig {file} can't be read: it must be a file, not a pipe, a device or a folder$"
+        with pytest.raises(InvalidRequest, match=words):
             await opened(file)
 
 
@@ -89,7 +90,7 @@ async def test_a_certificate_that_is_no_file_is_refused_at_once(
             }
         cluster = {field: name} if field == "certificate-authority" else {}
         message = await refusal(tmp_path, config(cluster, user or {"token": "t"}))
-        assert "it must be a file, not a pipe, a device or a folder" in message
+        assert f"{name}: it must be a file, not a pipe, a device or a folder" in message
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 

@@ -35,8 +35,8 @@ async def list_profiles(run: Run) -> None:
         return
     print_fields(PROFILE_FIELDS, rows)
     for e in profile_entries:
-        if problems[e.key]:
-            note(f"{e.name} can't be used: {problems[e.key]}")
+        for problem in problems[e.key].splitlines():
+            note(f"{e.name} can't be used: {problem}")
 
 
 @profiles.command("show")

@@ -81,7 +81,9 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
     except ProfileInvalid as error:
         raise VerbFailure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
     except OSError as error:
-        raise VerbFailure(f"The source can't be read: {error}", code="UNREADABLE") from error
+        raise VerbFailure(
+            f"{error.filename or 'The source'} can't be read: {error.strerror or error}.", code="UNREADABLE"
+        ) from error
 
 
 async def _job(backend: Backend, reference: str) -> Job:

@@ -170,7 +170,11 @@ def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
 
 def _explained(error: Exception, named: str, context: str) -> BackendError:
     """Convert an exception that kr8s raised while it read a kubeconfig."""
-    words = " ".join(str(error).split())
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        # A certificate has a file of its own.
+        text = error.strerror if error.filename in {None, named} else f"{error.filename}: {error.strerror}"
+    words = " ".join(text.split())
     if isinstance(error, BackendError):
         return error
     if words.startswith("No such context") or "not found" in words:
