@@ -71,7 +71,7 @@ async def test_what_closes_the_form_without_asking_keeps_its_work_and_says_so(tm
         await pilot.press("enter", "ctrl+u", *"later", "enter")
         await settled(pilot, app, "displayName: later")
         await app.go_to(app.connection.context)
-        await until(pilot, lambda: "Changes to mine.yaml are kept" in said(app), "the word")
+        await until(pilot, lambda: "Changes to mine.yaml are saved as a draft" in said(app), "the word")
         assert len(list((tmp_path / "drafts").glob("*.json"))) == 1
 
 

@@ -366,9 +366,9 @@ async def test_reducers_say_why_they_cant_help(tmp_path: Path) -> None:
     alone = A100[: A100.index("    - machineSpec: *machine")] + A100[A100.index("  scheduling:") :]
     async with form(tmp_path, alone) as (app, pilot, _):
         screen(app).view.move_to("reduction-server")
-        await until(pilot, lambda: "one node" in row(app, "reduction-server").note, "why not")
+        await until(pilot, lambda: "single node" in row(app, "reduction-server").note, "why not")
         await pilot.press("space")
-        assert "one node" in said(app) and not screen(app).draft.changed
+        assert "single node" in said(app) and not screen(app).draft.changed
 
 
 async def test_the_line_stays_at_its_row_when_the_screen_changes(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ async def test_each_request_that_is_shown_has_the_name_of_the_next_launch(tmp_pa
         await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the export")
         for _ in FORMS:
             assert "sweep-5" in app.screen.text and "{profile}" not in app.screen.text
-            assert "fills in {n} anew" in " ".join(app.screen.text.replace("#", "").split())
+            assert "fills in {n} again" in " ".join(app.screen.text.replace("#", "").split())
             await pilot.press("j")
         await pilot.press("escape", "e")
         await until(pilot, lambda: isinstance(app.screen, FormScreen), "the form")

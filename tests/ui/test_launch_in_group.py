@@ -61,6 +61,6 @@ async def test_a_group_without_a_context_for_the_profile_says_so(
     async with profiles(backend, tmp_path, monkeypatch, context=group, contexts=contexts) as (app, pilot, _):  # type: ignore[arg-type]
         await choose(app, pilot, "k8s-pytorch-2node")
         await pilot.press("l")
-        why = "No context of the group all can run k8s-pytorch-2node: it has one, two."
+        why = "No context of the group all can run k8s-pytorch-2node. Its contexts: one, two."
         await until(pilot, lambda: why in said(app), "the reason")
         assert isinstance(app.screen, ProfilesScreen) and app.connection.context == group

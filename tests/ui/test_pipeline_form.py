@@ -71,7 +71,7 @@ async def test_parameters_have_their_type_default_and_help_and_are_edited(tmp_pa
 
         to(app, "pipelineJob.runtimeConfig.gcsOutputDirectory")
         await pilot.press("enter", "ctrl+u", *"bucket", "enter")
-        await until(pilot, lambda: "not a folder of a bucket" in detail(app), "the rule's word")
+        await until(pilot, lambda: "must be a folder of a bucket" in detail(app), "the rule's word")
         await pilot.press("u")
         await until(pilot, lambda: "no problems" in summary(app), "the undo")
         to(app, "pipelineJob.runtimeConfig.failurePolicy")

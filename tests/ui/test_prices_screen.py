@@ -107,7 +107,7 @@ async def test_made_up_prices_are_not_kept(tmp_path: Path) -> None:
     backend.go.set()
     async with opened(backend, tmp_path) as (app, pilot):
         await ask(app, pilot)
-        await until(pilot, lambda: "not kept" in dialog(app), "the answer")
+        await until(pilot, lambda: "not saved" in dialog(app), "the answer")
         assert app.costs.prices == built_in() and not (tmp_path / "prices.json").exists()
 
 

@@ -170,7 +170,7 @@ async def test_an_update_plans_anew_and_skips_what_had_not_started() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"cron": "0 25 * * *"}, "schedule.cron: '25' is not a valid hour"),
+    ({"cron": "0 25 * * *"}, "schedule.cron: '25' must be a valid hour"),
     ({"cron": "0 0 31 4 *"}, "schedule.cron"),
     ({"display_name": ""}, "display_name"),
     ({"max_concurrent_run_count": 0}, "max_concurrent_run_count"),
