@@ -16,11 +16,11 @@ from typing import Any
 
 _STDOUT = 1
 _LOCK_SECONDS = 30.0
-"""Longest wait for another process's line, in seconds: its reader may be slow, or the process suspended."""
+"""Maximum wait for another process's line, in seconds: its reader may be slow, or the process suspended."""
 _NEXT_LOCK_SECONDS = 0.1
-"""Longest wait after a failed wait, in seconds."""
+"""Maximum wait after a failed wait, in seconds."""
 _WRITE_SECONDS = 10.0
-"""Longest wait for room in a non-blocking pipe, in seconds."""
+"""Maximum wait for room in a non-blocking pipe, in seconds."""
 _threads = threading.RLock()
 _wait_failed = False
 """Whether the last wait for the lock failed."""

@@ -55,7 +55,7 @@ from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 
 MAX_SAMPLES = 256
-"""Largest number of a step's samples that an error names."""
+"""Maximum number of a step's samples that an error names."""
 
 
 class Trainer:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tui.session import Session
 
 PRICES_EVERY = 5.0
-"""Seconds between two checks for prices fetched by another process."""
+"""Seconds between checks for prices fetched by another process."""
 
 
 def _open_screen(reference: str) -> Screen[Any]:

@@ -10,11 +10,11 @@ import gc
 from collections.abc import Callable
 
 TURN = 1.0
-"""Seconds between two checks of whether a collection is due."""
+"""Seconds between checks of whether a collection is due."""
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Smallest number of collections of the middle generation between two full ones, as in Python's default."""
+"""Minimum number of collections of the middle generation between two full ones, as in Python's default."""
 MANY = 50
 """Collections of the middle generation after which a full one runs even while keys are pressed."""
 LAST_RESORT = 500

@@ -49,7 +49,7 @@ CLIENTS = (
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
 SHORT_TURNS = 0.0005
-"""Longest time slice of the importing thread while the event loop waits for the interpreter, in seconds.
+"""Maximum time slice of the importing thread while the event loop waits for the interpreter, in seconds.
 
 The loop releases the interpreter with each system call, several times per key, and would wait 5 ms each time.
 """

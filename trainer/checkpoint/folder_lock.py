@@ -8,8 +8,8 @@ repository says when it writes). So an owner also increments a counter every few
 machine whose counter does not change for `_SILENCE` seconds has ended. A restart of the same launch never
 waits.
 
-Between two attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` beside
-it, with the same kind of lock and counter: the folder stays with an owner whose launch is alive.
+Between attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` beside it,
+with the same kind of lock and counter: the folder stays with an owner whose launch is alive.
 
 Two jobs on two machines that check at the same moment can both take the folder where `flock` does not work.
 Then the file names the later job, and the earlier job's saves fail with that name.
@@ -36,7 +36,7 @@ from trainer.errors import CheckpointError
 
 LOCK = ".lock"
 HEARTBEAT = 5.0
-"""Seconds between two increments of an owner's counter."""
+"""Seconds between increments of an owner's counter."""
 _END_OF_PROCESSES = 3.0
 """Seconds in which the processes of a killed owner on this machine end."""
 _SILENCE = 45.0

@@ -16,9 +16,9 @@ from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
-"""Seconds between two lines about the progress."""
+"""Seconds between lines about the progress."""
 _EXCHANGE_EVERY = 2.0
-"""Seconds between two collective calls of the ranks, which exchange received signals."""
+"""Seconds between collective calls of the ranks, which exchange received signals."""
 
 
 class _Outcome(NamedTuple):

@@ -27,7 +27,7 @@ LEAVE_WAIT = 0.5
 BROKEN_WAIT = 2.0
 """Seconds to wait for the loss of a node that explains broken connections between processes."""
 MAX_WITHOUT_STEP = 10
-"""Largest number of consecutive memberships that end by a loss without a completed step; then all nodes
+"""Maximum number of consecutive memberships that end by a loss without a completed step; then all nodes
 restart."""
 
 

@@ -20,7 +20,7 @@ from trainer.supervision.rendezvous import CLOSED_UNPROVED, PART_DONE
 
 CONNECT_TIMEOUT = 1.0
 RETRY = 0.25
-"""Seconds between two attempts to find a leader."""
+"""Seconds between attempts to find a leader."""
 ANSWER_WAIT = 2.0
 """Seconds in which a leader must answer."""
 SUCCESSION_LIMIT = 10.0

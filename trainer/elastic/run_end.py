@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 PERIOD = 10.0
-"""Seconds between two checks."""
+"""Seconds between checks."""
 
 
 class RunEnd:

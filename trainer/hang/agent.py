@@ -23,7 +23,7 @@ STACKS_SIGNAL = signal.SIGRTMIN + 10
 """A real-time signal, because scripts use SIGUSR1 and SIGUSR2."""
 _POLL = 0.25
 _COUNT_EVERY = 4
-"""Number of polls between two reads of the collectives."""
+"""Number of polls between reads of the collectives."""
 _SET_PTRACER = 0x59616D61
 
 

@@ -12,7 +12,7 @@ from trainer.hang.processes import ENDED, STOPPED
 from trainer.hang.records import Collective, RankRecord
 
 _CONTEXT = 8
-"""Largest number of collectives before a collective that are compared with earlier ones."""
+"""Maximum number of collectives before a collective that are compared with earlier ones."""
 
 
 class Cause(StrEnum):

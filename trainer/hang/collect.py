@@ -32,7 +32,7 @@ from trainer.hang.processes import (
 from trainer.hang.stacks import Thread, from_faulthandler, from_py_spy, main_frames
 
 ANSWER_SECONDS = 3.0
-"""Longest wait for a rank's thread; a thread that can't run in this time never answers."""
+"""Maximum wait for a rank's thread; a thread that can't run in this time never answers."""
 _HANDLER_SECONDS = 2.0
 _PY_SPY_SECONDS = 10.0
 _POLL = 0.05
@@ -41,7 +41,7 @@ _WATCH_SECONDS = 1.0
 _SAMPLES = 8
 """Number of samples of a process in `_WATCH_SECONDS`."""
 _MAX_WORKERS = 4
-"""Largest number of a rank's worker processes, e.g. of a DataLoader, whose stacks are read."""
+"""Maximum number of a rank's worker processes, e.g. of a DataLoader, whose stacks are read."""
 _MAX_STACKS = 1 << 20
 """Longest output of faulthandler that is read, in bytes."""
 _MAX_CODE = 120

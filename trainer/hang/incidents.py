@@ -22,7 +22,7 @@ from trainer.hang.stacks import compiles
 from trainer.structured_log import emit
 
 NODES_SECONDS = 20.0
-"""Longest wait for the records of the other nodes."""
+"""Maximum wait for the records of the other nodes."""
 _POLL = 0.2
 _UNCERTAIN_FACTOR = 3.0
 """Factor of the floor that is allowed for a rank in its own code while it works or has not reported a

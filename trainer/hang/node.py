@@ -17,7 +17,7 @@ from trainer.hang.limits import Limits, RankProgress, RankSample, Stall, node_st
 from trainer.structured_log import emit
 
 _PAUSED = 5.0
-"""Seconds between two polls that indicate a suspended machine: a paused container, or a live migration."""
+"""Seconds between polls that indicate a suspended machine: a paused container, or a live migration."""
 
 _NO_LIMIT = 1e9
 """Substitute for infinity, in seconds: JSON has no infinity."""

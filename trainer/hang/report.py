@@ -10,7 +10,7 @@ from trainer.hang.records import Collective, RankRecord, group_words
 from trainer.hang.stacks import Frame, activity, is_library, starts_scripts, user_frame
 
 _MAX_RANKS = 16
-"""Largest number of ranks that a line names; the file has all of them."""
+"""Maximum number of ranks that a line names; the file has all of them."""
 _MAX_PLACES = 3
 _MAX_STACK = 20
 

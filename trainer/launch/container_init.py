@@ -17,7 +17,7 @@ from trainer.structured_log import emit
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 _MAX_RESTARTS = 3
-"""Largest number of consecutive restarts of a supervisor that is killed within `_LIVES_SECONDS`."""
+"""Maximum number of consecutive restarts of a supervisor that is killed within `_LIVES_SECONDS`."""
 _SHORT_LIFE_SECONDS = 30.0
 
 

@@ -13,7 +13,7 @@ from trainer.errors import one_line
 from trainer.structured_log import emit
 
 LIMIT = 1000
-"""Largest number of queued steps; further steps are dropped while the queue is full."""
+"""Maximum number of queued steps; further steps are dropped while the queue is full."""
 
 
 class Writer(Protocol):

@@ -15,7 +15,7 @@ import torch
 from trainer.structured_log import emit
 
 INTERVAL = 10.0
-"""Seconds between two lines."""
+"""Seconds between lines."""
 
 
 def read_gpu(index: int) -> dict[str, Any]:

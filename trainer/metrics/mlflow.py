@@ -9,7 +9,7 @@ from typing import Any
 TAG = "vxtui.run"
 """The tag with which a restart finds its run: MLflow assigns its own ids to runs."""
 _PARAMETERS = 100
-"""Largest number of parameters per request (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
+"""Maximum number of parameters per request (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
 
 
 class MlflowWriter:

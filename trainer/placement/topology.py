@@ -33,7 +33,7 @@ class Topology:
     hosts: tuple[str, ...] = ()
     """`host:port` of each node, by rank; empty if only the host of node 0 is known."""
     minimum: int = 0
-    """Smallest number of nodes with which an elastic job trains; 0 for other jobs."""
+    """Minimum number of nodes with which an elastic job trains; 0 for other jobs."""
     processes: int = 0
     """Processes per node from the variables; 0 for one per GPU, or one."""
     variables: dict[str, str] = field(default_factory=dict)

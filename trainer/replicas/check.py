@@ -28,9 +28,9 @@ from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
 _MAX_NAMES, _MAX_FIELDS = 3, 16
-"""Largest number of tensors in the sentence and in the structured line."""
+"""Maximum number of tensors in the sentence and in the structured line."""
 _MAX_NAMED = 8
-"""Largest number of ranks in the sentence."""
+"""Maximum number of ranks in the sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import torch
 from trainer.errors import CheckpointError
 
 _CHUNK = 8 << 20
-"""Bytes per copy operation: 1 to 2 ms, the longest wait for the other thread at the end."""
+"""Bytes per copy operation: 1 to 2 ms, the maximum wait for the other thread at the end."""
 
 
 class DeferredCopies:

@@ -38,7 +38,7 @@ from trainer.supervision.protocol import Attempt, AttemptEnd, ProtocolError
 
 POLL = 0.05
 HEARTBEAT = 1.0
-"""Seconds between two heartbeats; at most a fifth of --peer-timeout."""
+"""Seconds between heartbeats; at most a fifth of --peer-timeout."""
 REJOIN_DELAY = 0.5
 """Seconds after which a node retries while another process has its rank."""
 CLOSED_UNPROVED = (
@@ -50,7 +50,7 @@ REPLACE_AFTER = 3.0
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes complete their own part."""
 MAX_UNIDENTIFIED = 256
-"""Largest number of unidentified connections; the oldest ones are closed."""
+"""Maximum number of unidentified connections; the oldest ones are closed."""
 
 Clock = Callable[[], float]
 

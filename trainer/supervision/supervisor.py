@@ -42,7 +42,7 @@ TICK = 0.05
 FAILURE_GRACE = 3.0
 """Seconds in which processes can notice and report the loss of another process."""
 MIN_SHUTDOWN = 30.0
-"""Shortest time for processes to save and exit after a signal, in seconds."""
+"""Minimum time for processes to save and exit after a signal, in seconds."""
 CAUSE_SECONDS = 1.0
 """Seconds to wait for the cause from another node, if this node has only consequences."""
 

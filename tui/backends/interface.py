@@ -273,7 +273,7 @@ class LogService(JobReader):
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
         """Yield the entries since `query.since`, then new entries until closed; each entry exactly once.
 
-        The generator reconnects by itself. A hole that can't be filled is reported as a `LogGap`. The
+        The generator reconnects automatically. A hole that can't be filled is reported as a `LogGap`. The
         generator ends after the job has ended and all entries have been delivered.
         """
 

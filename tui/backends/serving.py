@@ -77,7 +77,8 @@ class ServingService(ABC):
     async def deploy(self, endpoint: str, deployment: Deployment) -> ServingEndpoint:
         """Deploy a version and wait for minutes until it serves. Return the updated endpoint.
 
-        Raises BackendError. If the call fails before the deployment ends, the deployment continues by itself.
+        Raises BackendError. If the call fails before the deployment ends, the deployment continues
+        automatically.
         """
 
     @abstractmethod

@@ -33,7 +33,7 @@ KEY_TAKES = 0.012
 KEY_LASTS = 0.5
 """Seconds after which a key press that caused no frame is forgotten."""
 ROOM = 4096
-"""Smallest number of bytes in the buffers when a write had to wait."""
+"""Minimum number of bytes in the buffers when a write had to wait."""
 FAST = 2_000_000
 """Rate in bytes per second at which a line counts as fast."""
 GROW_AFTER, GROW = 10.0, 1.15

@@ -13,7 +13,7 @@ from tui.display.sparse import Piece, by_style, pieces
 from tui.display.styles import change, erasable, has_background
 
 CLOSE = 4
-"""Largest number of unchanged cells between two changed cells that are rewritten instead of skipped."""
+"""Maximum number of unchanged cells between two changed cells that are rewritten instead of skipped."""
 LONG_BLANK = 8
 """Minimum number of consecutive blanks for which erasing takes fewer bytes than writing."""
 

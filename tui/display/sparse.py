@@ -13,7 +13,7 @@ from tui.display.cells import CellStyles, Chars, is_sure
 
 MIN_IN_ROW = 4
 MIN_PIECES = 24
-"""Smallest number of pieces in one row, and in all rows, for which writing by style saves bytes."""
+"""Minimum number of pieces in one row, and in all rows, for which writing by style saves bytes."""
 MAX_STYLES = 0.5
 """Largest ratio of styles to pieces at which writing by style saves bytes."""
 

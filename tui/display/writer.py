@@ -18,7 +18,7 @@ from typing import IO
 PIECE = 1024
 """Number of bytes of one write: the most that a slow terminal can block at a time."""
 MIN_STALL = 0.15
-"""Shortest interval between two waits, in seconds, over which a rate is measured."""
+"""Minimum interval between two waits, in seconds, over which a rate is measured."""
 RECENT = 4.0
 """Seconds for which a measured rate is valid."""
 

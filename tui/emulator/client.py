@@ -56,7 +56,7 @@ ADMIN_METHOD = "/vxtui.emulator.v1.Admin/Call"
 """The RPC that `admin_call` sends to the emulator of Vertex AI."""
 
 START_SECONDS = 60.0
-"""Longest wait until a server is ready, in seconds. It takes about a second, longer on a loaded machine."""
+"""Maximum wait until a server is ready, in seconds. It takes about a second, longer on a loaded machine."""
 STOP_SECONDS = 30.0
 _POLL = 0.03
 _CONNECT_SECONDS = 2.0

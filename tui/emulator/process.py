@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=StateDir)
 CHECK_SECONDS = 1.0
-"""Seconds between two checks that clients can still reach the server."""
+"""Seconds between checks that clients can still reach the server."""
 
 
 class Server(ABC, Generic[S]):

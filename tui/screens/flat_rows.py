@@ -45,7 +45,7 @@ class RegionalItems(Protocol[Item_co]):
 
 
 class FlatRows(Generic[T]):
-    """Reads, filters and shows the items, and changes the item under the cursor after a question."""
+    """Reads, filters and shows the items, and changes the item under the cursor after confirmation."""
 
     def __init__(
         self,

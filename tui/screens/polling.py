@@ -28,7 +28,7 @@ class Polled:
     empty: tuple[str, ...]
     """The notice for an empty list."""
     every: tuple[float, float] | None = (10.0, 2.0)
-    """Seconds between two reads in the cloud and on the emulator; `None` reads only when the list opens."""
+    """Seconds between reads in the cloud and on the emulator; `None` reads only when the list opens."""
 
 
 class Polling:

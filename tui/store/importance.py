@@ -17,7 +17,7 @@ from tui.domain.tuning.study import Study, counts, numbers_of, value_of
 from tui.helper_program import run_helper
 
 FEWEST = 4
-"""Smallest number of trials with a result for which shares can be computed."""
+"""Minimum number of trials with a result for which shares can be computed."""
 SECONDS = 60.0
 
 

@@ -15,7 +15,7 @@ from tui.interrupts import INTERRUPTED, WORD
 
 SCHEMA = 1
 LEAST_ROOM = 24
-"""Smallest width in cells of the last column on a narrow terminal."""
+"""Minimum width in cells of the last column on a narrow terminal."""
 R = TypeVar("R")
 S = TypeVar("S")
 

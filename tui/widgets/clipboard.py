@@ -6,7 +6,7 @@ import base64
 import os
 
 MAX_BYTES = 75_000
-"""Largest size in bytes of the encoded text that terminals accept."""
+"""Maximum size in bytes of the encoded text that terminals accept."""
 
 
 def copy_sequences(text: str, *, bare: bool = True, tmux: bool | None = None) -> str:

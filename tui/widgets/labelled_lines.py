@@ -11,7 +11,7 @@ from textual.widgets import Static
 Labelled = tuple[Content, Content]
 """A label, which may be empty, and its text."""
 MIN_TEXT = 12
-"""Smallest width of the text in cells; a narrower text is not indented."""
+"""Minimum width of the text in cells; a narrower text is not indented."""
 EMPTY = Content("")
 
 

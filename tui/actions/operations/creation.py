@@ -38,9 +38,9 @@ async def create(
 ) -> Job:
     """Create the job of `request`, which has a `mark`.
 
-    A cancel of this task before the request is sent ends it at once. A later cancel calls `on_interrupt`, and
-    waits for the reply or for a job with the launch's label. If the job appears in time, it is returned, and
-    `asyncio.current_task().cancelling()` shows that the user cancelled. A second cancel ends the task at
+    A cancel of this task before the request is sent ends it immediately. A later cancel calls `on_interrupt`,
+    and waits for the reply or for a job with the launch's label. If the job appears in time, it is returned,
+    and `asyncio.current_task().cancelling()` shows that the user cancelled. A second cancel ends the task at
     once.
 
     Raises:

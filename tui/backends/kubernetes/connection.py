@@ -37,7 +37,7 @@ twice."""
 CONNECT = 5.0
 FIRST_DELAY, MOST_DELAY = 0.25, 8.0
 LONGEST_WAIT = 20.0
-"""Longest wait in seconds that the server may request."""
+"""Maximum wait in seconds that the server may request."""
 PATIENCE = {False: 30.0, True: 3.0}
 """Seconds for which a failing read is repeated, by whether the cluster runs on this machine.
 

@@ -32,11 +32,11 @@ TAIL = 200
 HEAD = 64 * 1024
 """Number of bytes read from the start of a log, which contain the first loss."""
 MOST_JOBS_LOCAL, MOST_JOBS = 100, 40
-"""Largest number of jobs of one `read`, on this machine and in a remote cluster."""
+"""Maximum number of jobs of one `read`, on this machine and in a remote cluster."""
 FIRST_LOSSES = 4
 """Number of jobs whose first loss is read in one `read`."""
 MOST_LINES = 200_000
-"""Largest number of lines of a log that are searched for training steps."""
+"""Maximum number of lines of a log that are searched for training steps."""
 GLANCE = 8.0
 """Timeout in seconds of reading one log for a list: for a lost node the API server takes 30 s.
 

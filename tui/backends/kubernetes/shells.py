@@ -27,7 +27,7 @@ PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 LOST = ShellEnd(None, "The connection to the cluster broke. The shell has ended.")
 MOST_INPUT = 32 * 1024
-"""Largest size of a frame in bytes."""
+"""Maximum size of a frame in bytes."""
 # $1 and $2 are TERM and COLORTERM of the user's terminal, because exec can't set variables.
 _SHELL = (
     'TERM=${1:-xterm}; export TERM; if [ -n "$2" ]; then COLORTERM=$2; export COLORTERM; fi; '

@@ -18,7 +18,7 @@ from tui.domain.log.judge import SeverityJudge
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 
 MOST_PODS_LOCAL, MOST_PODS = 256, 128
-"""Largest number of logs of one read, on this machine and in a remote cluster. The next read continues with
+"""Maximum number of logs of one read, on this machine and in a remote cluster. The next read continues with
 the others."""
 LINES = 300
 """Number of newest lines read of a pod."""

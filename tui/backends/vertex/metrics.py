@@ -38,7 +38,7 @@ BEFORE = timedelta(seconds=300)
 AFTER = timedelta(seconds=600)
 """Extension of the window after the job's end: series start late and lag (docs/facts/vertex.md 6.1)."""
 MOST_POINTS = 2000
-"""Largest number of points of a series. A longer series has rates over longer periods."""
+"""Maximum number of points of a series. A longer series has rates over longer periods."""
 PAGE = 100_000
 
 _ACCELERATOR_LABELS = ("accelerator_id", "accelerator_index", "gpu_id", "accelerator")

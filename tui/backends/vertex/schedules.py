@@ -30,7 +30,7 @@ from tui.domain.schedules.schedule import NewSchedule, Schedule
 Pb = Any
 COLLECTION = "schedules"
 RUNS = 50
-"""Largest number of runs that are listed."""
+"""Maximum number of runs that are listed."""
 AT_ONCE = 4
 """Number of schedules whose newest runs are read at the same time."""
 _Message = ScheduleProto.pb()

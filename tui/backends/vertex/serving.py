@@ -31,7 +31,7 @@ RESOURCE = "aiplatform.googleapis.com/Endpoint"
 BACK = timedelta(days=1)
 """Period in which logs are searched: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 LONGEST_CHANGE = 45 * 60.0
-"""Longest wait for a model to be deployed, in seconds. The service's own limit is not documented."""
+"""Maximum wait for a model to be deployed, in seconds. The service's own limit is not documented."""
 
 
 class _Overtaken(BackendError):

@@ -16,7 +16,7 @@ from tui.domain.core.figures import count, figure, finite
 TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 """Units of a speed."""
 MOST_NUMBERS = 24
-"""Largest number of other metrics of a step; each has a chart."""
+"""Maximum number of other metrics of a step; each has a chart."""
 _OWN_FIELDS = frozenset({"kind", "step", "total_steps", "loss", "tokens_per_second", "learning_rate"})
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 MOST_LEVELS = 100
 """Deepest allowed nesting of a body."""
 _MOST_REPEATED = 100_000
-"""Largest number of values in a document once its aliases are expanded."""
+"""Maximum number of values in a document once its aliases are expanded."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

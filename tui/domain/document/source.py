@@ -20,7 +20,7 @@ _HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD]
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 MOST_VALUES = 100_000
-"""Largest number of values in a file after the expansion of its aliases."""
+"""Maximum number of values in a file after the expansion of its aliases."""
 
 
 class ProblemSeverity(StrEnum):

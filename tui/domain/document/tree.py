@@ -13,7 +13,7 @@ DEEPEST = 64
 """Largest depth of nesting in a file; no job needs more than ten levels."""
 
 MOST_NODES = 300_000
-"""Largest number of keys and values in a text."""
+"""Maximum number of keys and values in a text."""
 
 KEPT = 64_000
 """Longest text in characters whose tree is cached."""

@@ -362,7 +362,7 @@ _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
 
 
 _AFTER = timedelta(seconds=5)
-"""Longest delay between a replica's failure and the operator's report; other replicas may end within it."""
+"""Maximum delay between a replica's failure and the operator's report; other replicas may end within it."""
 
 
 def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:

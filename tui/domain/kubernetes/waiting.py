@@ -86,7 +86,7 @@ class Wait:
 
     words: str
     step: str = ""
-    """The next step; "" if the wait ends by itself."""
+    """The next step; "" if the wait ends automatically."""
     short: str = ""
     """The reason in a table cell, e.g. `queue team-a is full`."""
 

@@ -17,7 +17,7 @@ from tui.domain.log.plain_line import BEGINNING, continues, fails, last_rewrite,
 DEFAULT, INFO, ERROR = Severity.DEFAULT, Severity.INFO, Severity.ERROR
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 MOST_SHAPES = 8_192
-"""Largest number of line shapes whose verdict is remembered."""
+"""Maximum number of line shapes whose verdict is remembered."""
 _ENVELOPE = frozenset({"message", "levelname", "attrs"})
 """Fields of the payload in which Vertex AI may wrap a line of text."""
 

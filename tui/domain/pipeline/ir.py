@@ -76,7 +76,7 @@ class PipelineTask:
     runs_after_failures: bool = False
     iterator: Json | None = None
     limit: int = 0
-    """Largest number of concurrent iterations; 0 for all."""
+    """Maximum number of concurrent iterations; 0 for all."""
     retries: int = 0
     cached: bool = False
     title: str = ""

@@ -16,7 +16,7 @@ from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import KnownJob
 
 MOST_TASKS = 10_000
-"""Largest number of tasks in a run (docs/facts/vertex.md 2.4)."""
+"""Maximum number of tasks in a run (docs/facts/vertex.md 2.4)."""
 LAUNCHER = "google_cloud_pipeline_components.container."
 """Prefix of the module in a Google component that creates a separate job and waits for it."""
 _POOLS = "worker_pool_specs"

@@ -11,7 +11,7 @@ from tui.domain.profile.edit import apply, shared
 from tui.domain.vertex.field_check import LIST
 
 MAX_FIXES = 200
-"""Largest number of fixes of one file; more fixes would be a cycle."""
+"""Maximum number of fixes of one file; more fixes would be a cycle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
-"""Largest number of processes that are followed; processes of lower rank replace others."""
+"""Maximum number of processes that are followed; processes of lower rank replace others."""
 QUIET = timedelta(minutes=10)
 """Silence of the reporting process after which another process replaces it."""
 

@@ -13,7 +13,7 @@ DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
 """Keys under which loggers nest the numbers of a line."""
 MOST_FIELDS = 200
-"""Largest number of fields in a progress line."""
+"""Maximum number of fields in a progress line."""
 
 
 def read(payload: Mapping[str, Any]) -> LineReading | None:

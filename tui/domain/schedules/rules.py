@@ -17,7 +17,7 @@ LONGEST_NAME = 128
 OFTEN = timedelta(minutes=10)
 """Interval below which runs may overlap: provisioning of a task alone takes a minute or two."""
 _COUNTED = 1000
-"""Largest number of counted runs."""
+"""Maximum number of counted runs."""
 
 
 @dataclass(frozen=True, slots=True)

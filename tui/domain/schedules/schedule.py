@@ -34,7 +34,7 @@ class Schedule:
     started: int = 0
     max_runs: int | None = None
     max_active: int | None = None
-    """Largest number of concurrent runs; `None` for no limit."""
+    """Maximum number of concurrent runs; `None` for no limit."""
     queues: bool = False
     catch_up: bool = False
     last_time: datetime | None = None

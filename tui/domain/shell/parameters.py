@@ -12,7 +12,7 @@ _FIRST = 0xF0000
 OPEN = re.compile("[\U000f0000-\U000ffffd]")
 """A character that stands for an open value."""
 _MOST = 1000
-"""Largest number of open values in a script."""
+"""Maximum number of open values in a script."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from time import thread_time
 from typing import Any
 
 MOST_TEXT = 1_000_000
-"""Largest number of characters in one text of a script."""
+"""Maximum number of characters in one text of a script."""
 _MOST_TOTAL = 8_000_000
-"""Largest number of characters in all texts together; each text also counts `_EACH` characters."""
+"""Maximum number of characters in all texts together; each text also counts `_EACH` characters."""
 _EACH = 16
 _MOST_PARSED = 500_000
-"""Largest number of characters that are parsed: the parser's tree takes 200 bytes for each."""
+"""Maximum number of characters that are parsed: the parser's tree takes 200 bytes for each."""
 _MOST_PIPES = 2000
-"""Largest number of `|` that are parsed: the memory of the parser grows with their square."""
+"""Maximum number of `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 2.0
 """Longest reading, in seconds of CPU time."""
 

@@ -214,7 +214,7 @@ _IN_DOCUMENTS = {
 }
 _TPU_MACHINES = {"ct5lp-": "TPU v5e", "ct6e-": "TPU v6e", "tpu7x-": "TPU7x"}
 TPU_POD_CORES = 32
-"""Smallest number of cores in a v2 or v3 pod slice (docs/facts/vertex.md 8.4)."""
+"""Minimum number of cores in a v2 or v3 pod slice (docs/facts/vertex.md 8.4)."""
 
 
 def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:

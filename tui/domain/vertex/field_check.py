@@ -24,7 +24,7 @@ _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d
 LIST = "profile.list"
 """Id of the warning about a single value in place of a list."""
 MOST_NAMED = 8
-"""Largest number of values that a sentence lists."""
+"""Maximum number of values that a sentence lists."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 

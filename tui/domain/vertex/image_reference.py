@@ -10,7 +10,7 @@ import re
 SOURCE = "https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests"
 
 MAX_NAME = 255
-"""Largest number of characters in a name without tag and digest."""
+"""Maximum number of characters in a name without tag and digest."""
 MAX_TAG = 128
 
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"

@@ -34,7 +34,7 @@ from tui.emulator.vertex.resource_requests import request_filter
 
 _FIXED = frozenset({"name", "create_time", "update_time", "etag", "parent_contexts"})
 SAMPLE = 100
-"""Largest number of names in the reply of a purge."""
+"""Maximum number of names in the reply of a purge."""
 
 
 class ResourceServer:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 MAX_LENGTH = 20_000
-"""Largest number of characters in a filter (docs/facts/vertex.md 5.3)."""
+"""Maximum number of characters in a filter (docs/facts/vertex.md 5.3)."""
 MAX_NESTING = 100
 """Deepest nesting of parentheses and negations, which bounds the recursion of every tree walk."""
 

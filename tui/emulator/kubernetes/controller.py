@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.05
 LONGEST_DELAY = 30.0
-"""Longest delay in seconds between two tries of a failing key; each failure doubles the delay."""
+"""Maximum delay in seconds between tries of a failing key; each failure doubles the delay."""
 
 
 class Key(NamedTuple):

@@ -21,7 +21,7 @@ class LogFaults:
     """Age at which a stream ends with UNAVAILABLE, 0 for never."""
     late_share: float = 0.0
     late_seconds: float = 0.0
-    """Largest delay of a late entry."""
+    """Maximum delay of a late entry."""
     double_share: float = 0.0
     shuffle: bool = False
     """Whether the entries of a response are in random order."""

@@ -25,7 +25,7 @@ from tui.emulator.paths import AttemptDir, StateDir
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-"""Seconds between two reads of the files while there are jobs to watch."""
+"""Seconds between reads of the files while there are jobs to watch."""
 ROUND_SECONDS = 0.1
 """Longest duration of a round in seconds, which bounds the wait of other writers."""
 RETRY_MIN, RETRY_MAX = 0.5, 10.0

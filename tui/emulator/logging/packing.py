@@ -21,16 +21,16 @@ from tui.emulator.logging.store import COLUMNS, FIRST, LAST, EntryStore
 log = logging.getLogger(__name__)
 
 PACK_SECONDS = 2.0
-"""Seconds between two searches for rows to pack."""
+"""Seconds between searches for rows to pack."""
 IDLE_SECONDS = 60.0
 """Seconds without new entries after which all rows of a source are packed."""
 STEP_ROWS = 2 * BLOCK
-"""Largest number of rows that one step packs, because other writers wait for it."""
+"""Maximum number of rows that one step packs, because other writers wait for it."""
 STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
-"""Largest number of blocks that one step rewrites because of late rows."""
+"""Maximum number of blocks that one step rewrites because of late rows."""
 LEAST = BLOCK // 4
-"""Smallest number of rows to pack: fewer rows would make a small block or rewrite other blocks."""
+"""Minimum number of rows to pack: fewer rows would make a small block or rewrite other blocks."""
 
 
 async def run_packing(store: EntryStore) -> None:

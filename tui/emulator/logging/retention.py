@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 RETENTION_SECONDS = 30 * 86_400
 """Retention after an entry's timestamp, as in the `_Default` bucket (docs/facts/vertex.md 5)."""
 INTERVAL_SECONDS = 6 * 3600.0
-"""Seconds between two deletions of old entries."""
+"""Seconds between deletions of old entries."""
 SIZE_SECONDS = 5.0
-"""Seconds between two checks of the size."""
+"""Seconds between checks of the size."""
 _ROOM_SHARE = 16
 """Divisor of the size limit: 1/16 of it is freed at once, so that not every check deletes."""
 

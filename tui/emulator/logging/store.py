@@ -47,7 +47,7 @@ _FREE_PAGES = 256
 _PAGES_PER_STEP = 2000
 """Number of pages freed per step, because other writers wait for the step."""
 DELETE_BATCH = 5_000
-"""Largest number of entries deleted in one transaction."""
+"""Maximum number of entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
 """Timestamps before and after all other timestamps."""
 _SCHEMA = """

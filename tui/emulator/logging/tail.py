@@ -27,7 +27,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10
-"""Largest number of open tails of one project (docs/facts/vertex.md 5.3)."""
+"""Maximum number of open tails of one project (docs/facts/vertex.md 5.3)."""
 DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
 """Default and longest time in seconds for which entries wait for late entries (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000
@@ -39,7 +39,7 @@ MAX_BUFFERED_BYTES = 128 * 1024 * 1024
 BATCH_SECONDS = 0.05
 """Delay in seconds of the first entry after an idle period, which batches entries even with a window of 0."""
 DUPLICATE_SECONDS = 2.0
-"""Largest delay of a duplicate entry in seconds."""
+"""Maximum delay of a duplicate entry in seconds."""
 
 Response = logging_types.TailLogEntriesResponse.pb()
 _NOT_CONSUMED = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_CONSUMED

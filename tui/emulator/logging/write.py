@@ -17,7 +17,7 @@ from tui.emulator.messages import Pb, copied
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
-"""Largest age of an entry in ns: the retention of the `_Default` bucket (docs/facts/vertex.md 5.1)."""
+"""Maximum age of an entry in ns: the retention of the `_Default` bucket (docs/facts/vertex.md 5.1)."""
 PartialErrors = logging_types.WriteLogEntriesPartialErrors.pb()
 
 _LOG_NAME = re.compile(

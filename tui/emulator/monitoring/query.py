@@ -21,7 +21,7 @@ from tui.emulator.monitoring.series import Interval, TimeSeries
 from tui.emulator.rpc.methods import invalid, not_found
 
 MAX_PAGE = 100_000
-"""Largest number of points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
+"""Maximum number of points (FULL) or series (HEADERS) of a page (docs/facts/vertex.md 6.3)."""
 FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 FIELDS = ("aggregation", "secondary_aggregation")
 LOOK_BACK = 120 * 10**9

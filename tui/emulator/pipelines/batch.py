@@ -2,7 +2,7 @@
 
 A cancellation skips ended jobs and is done when the others have ended; a deletion deletes all jobs or none.
 After a restart of the emulator, a cancellation continues. Chosen here, not documented for Vertex: errors in a
-request are refused at once, not by the operation.
+request are refused immediately, not by the operation.
 """
 
 from __future__ import annotations

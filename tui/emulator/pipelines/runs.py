@@ -50,14 +50,14 @@ log = logging.getLogger(__name__)
 FAIL_FAST = 2
 """Value of PipelineFailurePolicy in the API."""
 POLL_SECONDS = 5.0
-"""Longest time between two checks of running children, in seconds."""
+"""Maximum time between checks of running children, in seconds."""
 TASK_BYTES = 100_000_000
 """Memory of this machine for each task that runs, in bytes."""
 MOST_PARALLEL = max(8, min(600, memory_bytes() // TASK_BYTES))
 """Tasks that run at once in a project and location; others wait. The service's number is 600
 (docs/facts/vertex.md 2.4)."""
 STARTED_AT_ONCE = 20
-"""Tasks that start between two plans."""
+"""Maximum number of tasks that start between two plans."""
 STORED_AT_ONCE = 500
 """Details in one transaction, which other calls wait for."""
 

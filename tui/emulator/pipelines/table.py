@@ -1,4 +1,4 @@
-"""Pipeline jobs in memory, with their children; each change is on disk first."""
+"""Pipeline jobs in memory, with their children; each change is written to disk first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """PersistentResourceService: machines that stay provisioned and run custom jobs.
 
 A resource with running jobs refuses a reboot; a deletion cancels its jobs and waits for their ends
-(docs/facts/vertex.md 12.2). Undocumented choices: a creation or update that lacks quota is refused at once;
-provisioning, updates and reboots take as long as provisioning the machines of a job.
+(docs/facts/vertex.md 12.2). Undocumented choices: a creation or update that lacks quota is refused
+immediately; provisioning, updates and reboots take as long as provisioning the machines of a job.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tui.emulator.vertex.quota import TrainingQuotas, describe_lack
 from tui.emulator.vertex.resource_requests import creation_parent
 
 POLL_SECONDS = 0.05
-"""Seconds between two checks whether the jobs of a resource that is being deleted have ended."""
+"""Seconds between checks whether the jobs of a resource that is being deleted have ended."""
 _OUTPUTS = ("error", "start_time", "resource_runtime")
 _Create = types.CreatePersistentResourceOperationMetadata.pb()
 _Update = types.UpdatePersistentResourceOperationMetadata.pb()

@@ -22,7 +22,7 @@ from tui.emulator.rpc.beta import BETA, V1, BetaOperations
 log = logging.getLogger(__name__)
 
 LONGEST_STATUS = 2000
-"""Largest number of characters of the problems in a status, which contains them twice, once in base64."""
+"""Maximum number of characters of the problems in a status, which contains them twice, once in base64."""
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]

@@ -22,7 +22,7 @@ Mask = Mapping[str, Any]
 _STRUCT = "google.protobuf.Struct"
 _VERSION = 1
 SLICE_SECONDS = 0.005
-"""Time that a list works between two turns of other calls, in seconds."""
+"""Time that a list works between turns of other calls, in seconds."""
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
 """Limit to which larger page sizes are reduced (AIP-158); the service's limit is not documented."""

@@ -40,7 +40,7 @@ from tui.emulator.runner.sampler import ReplicaSampler, memory_used
 log = logging.getLogger("runner")
 
 MEMORY_CHECK = 0.5
-"""Seconds between two checks of memory usage against the replicas' limits."""
+"""Seconds between checks of memory usage against the replicas' limits."""
 
 
 @dataclass

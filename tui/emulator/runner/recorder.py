@@ -18,7 +18,7 @@ from tui.emulator.runner.database import ReplicaRow, Sample
 log = logging.getLogger("runner")
 
 RETRY = 1.0
-"""Seconds between two attempts to write."""
+"""Seconds between attempts to write."""
 _STAMP = struct.Struct("<qq")
 
 

@@ -18,7 +18,7 @@ TRIAL_VARIABLE = "CLOUD_ML_TRIAL_ID"
 _OPEN_PORTS = [3333]
 """The ports that recorded variables name (docs/facts/vertex.md 16). Nothing listens there."""
 _LONGEST = 100_000
-"""Largest size of one variable in bytes; the kernel refuses variables of 128 KiB."""
+"""Maximum size of one variable in bytes; the kernel refuses variables of 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True)

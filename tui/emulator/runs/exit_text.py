@@ -16,7 +16,7 @@ _TRACEBACK = b"Traceback (most recent call last):\n"
 _TAIL_BYTES = 64 * 1024
 """Number of last bytes of stderr in which the service searches for a traceback."""
 _TRACEBACK_BYTES = 2048
-"""Largest number of bytes of a traceback in a message, which keeps the end of the traceback."""
+"""Maximum number of bytes of a traceback in a message, which keeps the end of the traceback."""
 
 
 def exit_text(status: AttemptStatus, attempt: AttemptDir, job: JobRecord) -> str:

@@ -41,11 +41,11 @@ from tui.emulator.vertex.quota import TrainingQuotas, demand, describe_lack, str
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-"""Time between two reads of a runner's record, in seconds."""
+"""Time between reads of a runner's record, in seconds."""
 RUNNER_EXIT_SECONDS = 10.0
-"""Longest wait for a runner to exit after it recorded its outcome, in seconds."""
+"""Maximum wait for a runner to exit after it recorded its outcome, in seconds."""
 DRAIN_SECONDS = 120.0
-"""Longest wait until a job's last output is stored, in seconds."""
+"""Maximum wait until a job's last output is stored, in seconds."""
 DEFAULT_TIMEOUT = 7 * 86400.0
 DEFAULT_MAX_WAIT = 86400.0
 """Default seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md 1.6)."""

@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 START_SECONDS = 10.0
-"""Longest time until a runner started by an earlier server has written its record, in seconds."""
+"""Maximum time until a runner started by an earlier server has written its record, in seconds."""
 KILL_SECONDS = 5.0
-"""Longest wait until killed processes have ended, in seconds."""
+"""Maximum wait until killed processes have ended, in seconds."""
 SETTLED_NS = 100_000_000
 """Age of a change, in ns, after which a later change certainly has another timestamp."""
 _ROOT = Path(__file__).resolve().parents[3]

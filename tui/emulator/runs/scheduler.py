@@ -13,7 +13,7 @@ from tui.emulator.runs.job_runs import JobRuns, request_end
 from tui.emulator.vertex.job_table import CustomJob, State
 
 CANCEL_SECONDS = 2.0
-"""Longest wait of a cancellation for a job without processes to end, in seconds."""
+"""Maximum wait of a cancellation for a job without processes to end, in seconds."""
 
 
 class CustomJobRuns(JobRuns[CustomJob]):

@@ -37,8 +37,8 @@ from tui.emulator.schedules.due import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Seconds between two checks while a schedule is active: in the meantime, a clock may be set or a queued run
-may become ready."""
+"""Seconds between checks while a schedule is active: in the meantime, a clock may be set or a queued run may
+become ready."""
 AFTER_ERROR_SECONDS = 60.0
 """Seconds before the next check of a schedule on which the emulator itself failed."""
 STARTED = "OK"

@@ -23,7 +23,7 @@ from tui.emulator.serving.model_server import ModelServer, ServerFailed, end_pro
 from tui.emulator.serving.registry import ModelRegistry
 
 DEFAULT_TIMEOUT = 1800.0
-"""Longest time until a server is healthy, in seconds. The service's own limit is not documented."""
+"""Maximum time until a server is healthy, in seconds. The service's own limit is not documented."""
 
 
 class Deployments:

@@ -23,7 +23,7 @@ from tui.emulator.runner import exit_codes, process_tree
 from tui.emulator.runner.replica_start import START_ERROR, explain
 
 TICK = 0.02
-"""Seconds between two checks of processes that must end."""
+"""Seconds between checks of processes that must end."""
 
 
 @dataclass(frozen=True, slots=True)

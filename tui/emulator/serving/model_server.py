@@ -24,7 +24,7 @@ from tui.emulator.serving.http_client import Answer, HttpClient, ServerUnreachab
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 10.0
-"""Seconds between two health checks of a healthy server, and the longest wait for their response."""
+"""Seconds between health checks of a healthy server, and the maximum wait for their response."""
 FIRST_CHECKS = (0.02, 0.5)
 """Seconds between the checks of a starting server, doubled from the first value to the second."""
 RESTARTS = (0.5, 30.0)

@@ -37,9 +37,9 @@ SERVICE = "google.cloud.aiplatform.v1.PredictionService"
 MAX_REQUEST = 1_500_000
 """Largest prediction request in bytes, the documented limit of shared public endpoints."""
 ANSWER_SECONDS = 60.0
-"""Longest wait for a server's response in seconds, the documented limit of those endpoints."""
+"""Maximum wait for a server's response in seconds, the documented limit of those endpoints."""
 LONGEST_ERROR = 1500
-"""Largest number of characters of a server's error that the status repeats."""
+"""Maximum number of characters of a server's error that the status repeats."""
 CLIENT_GONE = 499
 JSON = "application/json"
 _Predicted = types.PredictResponse.pb()

@@ -31,7 +31,7 @@ READ_BYTES = 65536
 FRAMES_AHEAD = 16
 """Number of frames that wait for a slow client before the program waits too."""
 WATCH_SECONDS = 0.1
-"""Seconds between two checks of the replica."""
+"""Seconds between checks of the replica."""
 HANG_UP_SECONDS = 0.5
 """Seconds from SIGHUP, the signal of a closed terminal, to SIGKILL."""
 KILL_SECONDS = 5.0

@@ -17,7 +17,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 JSON_LIMIT = 1024 * 1024
-"""Largest body in bytes that is read into memory."""
+"""Maximum body size in bytes that is read into memory."""
 DRAIN_LIMIT = 256 * 1024 * 1024
 """Number of bytes of a rejected body that are read and discarded, so that the client reads the reply."""
 PIECE = 256 * 1024

@@ -1,4 +1,5 @@
-"""Training pipelines in memory; each change is on disk first. Each pipeline has one custom job as worker."""
+"""Training pipelines in memory; each change is written to disk first. Each pipeline has one custom job as
+worker."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ Curve = Sequence[tuple[float, float]]
 Array = NDArray[np.float64]
 
 MOST_POINTS = 20
-"""Largest number of points of a curve that are used, spread over the curve and including the last."""
+"""Maximum number of points of a curve that are used, spread over the curve and including the last."""
 MOST_CURVES = 10
-"""Largest number of completed curves used to learn rates and noise."""
+"""Maximum number of completed curves used to learn rates and noise."""
 _SHAPES = (0.5, 1.0, 2.0)
 _BETAS = (0.02, 0.1, 0.5, 2.0)
 _SIZES = (0.1, 1.0, 10.0, 100.0)

@@ -24,7 +24,7 @@ FILE_LIMIT = 4 * 1024**2
 ENOUGH_TRIALS = 2
 """Number of completed trials before another trial is stopped early."""
 ENOUGH_POINTS = 3
-"""Smallest number of measurements of a usable curve."""
+"""Minimum number of measurements of a usable curve."""
 WHOLE = 0.9
 """Fraction of the longest curve's length at which a curve counts as complete."""
 LOW_CHANCE = 0.01

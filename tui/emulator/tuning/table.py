@@ -1,4 +1,5 @@
-"""Hyperparameter tuning jobs in memory, with their trials' custom jobs; each change is on disk first."""
+"""Hyperparameter tuning jobs in memory, with their trials' custom jobs; each change is written to disk
+first."""
 
 from __future__ import annotations
 

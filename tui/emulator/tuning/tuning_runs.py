@@ -38,7 +38,7 @@ from tui.emulator.vertex.operations import log_record
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""Seconds between two reads of the trials' metric files."""
+"""Seconds between reads of the trials' metric files."""
 ENOUGH_FAILURES = 3
 """Number of failed trials, without a successful one, that fails a job without a limit."""
 

@@ -20,7 +20,7 @@ from tui.emulator.filters.value_types import ORDER, AnyValue, EnumName, Ordered,
 from tui.emulator.messages import Pb
 
 MAX_NESTING = 50
-"""Largest number of levels of parentheses and negations; parsing deeper filters could overflow the stack."""
+"""Maximum number of levels of parentheses and negations; parsing deeper filters could overflow the stack."""
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)

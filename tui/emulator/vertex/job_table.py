@@ -1,4 +1,4 @@
-"""Custom jobs in memory; each change is stored on disk first."""
+"""Custom jobs in memory; each change is written to disk first."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 DELETE_SECONDS = 0.5
-"""Longest wait of a deletion for its files, in seconds; most replies are `done` at once."""
+"""Maximum wait of a deletion for its files, in seconds; most replies are `done` at once."""
 NO_SUBJECT = "0"
 """Replacement of a job's id in operations on other resources."""
 MAX_WAIT = 60.0
-"""Longest wait of WaitOperation, in seconds."""
+"""Maximum wait of WaitOperation, in seconds."""
 
 _NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/[A-Za-z]+/[^/]+)?/operations/([^/]+)")
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")

@@ -74,7 +74,8 @@ R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
-    """The only code that adds, changes and removes resources of a kind; each change is on disk first."""
+    """The only code that adds, changes and removes resources of a kind; each change is written to disk
+    first."""
 
     TABLE: ClassVar[str]
     """Table of the database, whose column `id` holds the ids of the resources."""

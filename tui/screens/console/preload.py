@@ -31,7 +31,7 @@ CHARTS = ("textual_plot", "textual_plot.axis_formatter")
 PAUSE = 0.3
 """Seconds without a key press after which none is expected immediately."""
 BETWEEN = 0.01
-"""Seconds left for keys between two files of styles."""
+"""Seconds left for keys between files of styles."""
 
 
 def screen_modules() -> tuple[str, ...]:

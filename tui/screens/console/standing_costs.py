@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Worker = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """A function that runs work in the background."""
 EVERY = (60.0, 10.0)
-"""Seconds between two reads of a context in the cloud, and of the emulator."""
+"""Seconds between reads of a context in the cloud, and of the emulator."""
 TICK = 2.0
 _UNBILLED = frozenset({"PROVISIONING", "STOPPING"})
 """States of a persistent resource that cost nothing (docs/facts/vertex.md 9.1)."""

@@ -27,11 +27,11 @@ class ClusterTarget:
         self._screen = screen
 
     def action_suspend(self) -> None:
-        """End the pods but keep the job, after a question."""
+        """End the pods but keep the job, after confirmation."""
         self._suspension("suspend")
 
     def action_resume(self) -> None:
-        """Start the job again, after a question."""
+        """Start the job again, after confirmation."""
         self._suspension("resume")
 
     def action_scale(self) -> None:

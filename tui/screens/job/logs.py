@@ -43,7 +43,7 @@ from tui.widgets.log.view import LogView
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
 BETWEEN_SCANS = 0.005
-"""Seconds left for keys between two parts of a search."""
+"""Seconds left for keys between parts of a search."""
 MIN_ROWS = 16
 """Minimum height of the pane, in rows, at which one row shows the severities over time."""
 

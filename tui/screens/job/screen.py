@@ -419,12 +419,12 @@ class JobScreen(FrameScreen):
         self._tab("events")
 
     def action_cancel(self) -> None:
-        """Cancel the job, after a question."""
+        """Cancel the job, after confirmation."""
         if self.job is not None:
             confirm_cancel(self.console, [self._with_progress(self.job)])
 
     def action_delete(self) -> None:
-        """Delete the job, after a question."""
+        """Delete the job, after confirmation."""
         if self.job is not None:
             confirm_delete(self.console, [self._with_progress(self.job)])
 

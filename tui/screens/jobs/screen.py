@@ -436,7 +436,7 @@ class JobsScreen(ListScreen):
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
     async def action_cancel(self) -> None:
-        """Cancel the selected jobs, after a question."""
+        """Cancel the selected jobs, after confirmation."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
         jobs = allowed_jobs(action_named("jobs.cancel"), self.selection(self.SCOPE))
@@ -448,7 +448,7 @@ class JobsScreen(ListScreen):
         self.refresh_frame()
 
     async def action_delete(self) -> None:
-        """Delete the selected jobs, after a question."""
+        """Delete the selected jobs, after confirmation."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
         jobs = allowed_jobs(action_named("jobs.delete"), self.selection(self.SCOPE))

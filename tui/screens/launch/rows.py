@@ -9,7 +9,7 @@ from textual.css.scalar import Scalar
 from textual.widget import Widget
 
 LEAST = 0.45
-"""Smallest fraction of the rows for the values, if they need it."""
+"""Minimum fraction of the rows for the values, if they need it."""
 CHECKS = 6
 """Number of rows reserved for the checks before they are known, so that the values don't jump."""
 PADDING = 1

@@ -52,7 +52,7 @@ SHAPE_LABEL = 10
 CHECK_AFTER = 0.4
 """Seconds without a change before the checks start."""
 CONNECT_AFTER = 1.0
-"""Seconds between two attempts while the console is not connected."""
+"""Seconds between attempts while the console is not connected."""
 HELD_KEY_SECONDS = 1.0
 """Seconds after a failed launch before enter works again: a held key is one press."""
 CHECK_SECONDS = 5.0

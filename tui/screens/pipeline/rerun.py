@@ -20,7 +20,7 @@ class PipelineTarget:
         self._screen = screen
 
     def action_rerun(self) -> None:
-        """Create the pipeline again, after a question. Succeeded tasks come from the cache."""
+        """Create the pipeline again, after confirmation. Succeeded tasks come from the cache."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:

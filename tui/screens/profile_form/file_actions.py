@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tui.actions.operations.runner import Outcome
 
 OTHERS_SECONDS = 3.0
-"""Seconds between two checks whether another console has the file open."""
+"""Seconds between checks whether another console has the file open."""
 
 
 class FileActions:

@@ -16,7 +16,7 @@ from tui.screens.profile_form.line_editor import typed_text
 from tui.widgets.filter_bar import FilterBar
 
 MOST_FOLDS = 6
-"""Largest number of nested groups that may enclose a row."""
+"""Maximum number of nested groups that may enclose a row."""
 
 
 class FormNavigation:

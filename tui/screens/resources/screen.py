@@ -40,7 +40,7 @@ POLLED = Polled(
 )
 COLUMNS = columns(RESOURCE_FIELDS)
 WHILE_CHANGING = 2.0
-"""Seconds between two reads while a resource is provisioned, updated, rebooted or deleted."""
+"""Seconds between reads while a resource is provisioned, updated, rebooted or deleted."""
 
 
 class ResourcesScreen(ListScreen):

@@ -40,7 +40,7 @@ POLLED = Polled(
 )
 COLUMNS = columns(SCHEDULE_FIELDS)
 MOST_MISSED = 1000
-"""Largest number of missed runs that are counted."""
+"""Maximum number of missed runs that are counted."""
 
 
 class SchedulesScreen(ListScreen):

@@ -44,7 +44,7 @@ POLLED = Polled(
 )
 COLUMNS = columns(MODEL_FIELDS)
 MOST_OPEN = 5
-"""Largest number of versions of a model that start unfolded."""
+"""Maximum number of versions of a model that start unfolded."""
 OPEN, CLOSED = "▾ ", "▸ "
 MOST_JOBS = 20
 """Number of jobs whose output folders are read to find the job that made a version."""

@@ -256,7 +256,7 @@ class StudiesScreen(ListScreen):
         open_comparison(self.console, self.selected())
 
     def action_cancel(self) -> None:
-        """Cancel the selected jobs, after a question."""
+        """Cancel the selected jobs, after confirmation."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - rarely used
 
         jobs = allowed_jobs(action_named("studies.cancel"), self.selection(self.SCOPE))

@@ -151,7 +151,7 @@ class TrialsPane(TasksPane):
         clone(self.console, job)
 
     def action_stop(self) -> None:
-        """Cancel the job of the trial under the cursor, after a question."""
+        """Cancel the job of the trial under the cursor, after confirmation."""
         self.with_task_job("stop the trial", lambda job: confirm_cancel(self.console, [job]))
 
     @property

@@ -41,7 +41,7 @@ RECENT = 20_000
 """Number of newest lines read before the tail starts. Older lines are read on request."""
 OLDER = 5_000
 SAVE_EVERY = 1.0
-"""Seconds between two writes of the read position."""
+"""Seconds between writes of the read position."""
 OVERLAP = timedelta(seconds=60)
 """Time before the newest line at which the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
@@ -50,7 +50,7 @@ LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest silence of a followed log. Its heartbeats are more frequent."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
-"""Seconds between two reads of an ended job, which another program may still delete."""
+"""Seconds between reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0
 """Seconds to wait for the job before showing the stored log, which an earlier job of that name may own."""
 MOST_BACK_OFF = 30.0

@@ -15,7 +15,7 @@ from tui.store.log.lines import Line
 from tui.store.log.view import LineSource, View
 
 SCAN_LINES = 2_000
-"""Number of lines scanned between two checks of the clock."""
+"""Number of lines scanned between checks of the clock."""
 INTERLEAVED = 64
 """Errors of other replicas between two lines of a traceback."""
 SCAN_FOR_KEY = 50_000

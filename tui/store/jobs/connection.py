@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("vxtui")
 SNAPSHOT_EVERY = 10.0
-"""Seconds between two writes of the snapshot."""
+"""Seconds between writes of the snapshot."""
 
 Opener = Callable[[Context, Settings], "Backend"]
 

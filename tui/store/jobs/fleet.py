@@ -23,7 +23,7 @@ OVERLAP_CLOUD = timedelta(minutes=6)
 """Overlap of reads: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
-"""Seconds between two reads. The cloud allows 60 log reads a minute per project; samples are minutely."""
+"""Seconds between reads. The cloud allows 60 log reads a minute per project; samples are minutely."""
 LOG = "live figures"
 
 

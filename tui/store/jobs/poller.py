@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
 """Factor on the interval while the list is hidden."""
 HURRIED, HURRY = 2.0, 20.0
-"""Longest interval after an operation of this console, and how long it applies, in seconds."""
+"""Maximum interval after an operation of this console, and how long it applies, in seconds."""
 REST = 4.0
 """Smallest ratio of the interval to the duration of the last read."""
 QUIET = 4.0
@@ -36,7 +36,7 @@ WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 WHOLE_REST = 100
 """Smallest ratio of the time until the next full listing to the duration of the last."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
-"""Seconds between two reads of the progress."""
+"""Seconds between reads of the progress."""
 PROGRESS_WAIT = 1.0
 """Seconds that a round waits for the progress: unreadable logs must not delay the list."""
 A_FRAME = 0.03

@@ -28,7 +28,7 @@ _EVERY_REGION = "-"
 @dataclass(frozen=True, slots=True)
 class JobChange:
     """Names of new, changed or removed jobs. `ended` are jobs that have just ended, including jobs that began
-    and ended between two reads."""
+    and ended between reads."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ FAN_OUT = 4
 """Number of jobs whose series are read at the same time."""
 BARS = 6
 LATE = timedelta(minutes=6)
-"""Largest delay of cloud samples (docs/facts/vertex.md 6.3)."""
+"""Maximum delay of cloud samples (docs/facts/vertex.md 6.3)."""
 KEPT = 500
 """Number of jobs whose figures are stored."""
 

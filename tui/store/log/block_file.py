@@ -31,7 +31,7 @@ _PLAIN_MAGIC = b"vxl1"
 _LEVEL = 1
 """zstd level: compressing a line takes a tenth of the time of the rest of the encoding."""
 _MAX_BLOCK = 1 << 30
-"""Largest size of a block's columns in bytes, so that a damaged block can't claim more."""
+"""Maximum size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")
 """Header fields: magic number, size and CRC of the rest, header size, id, number of lines, part, number of
 parts, and four counts."""

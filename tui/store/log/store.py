@@ -38,7 +38,7 @@ MEAN_LINE_CHARACTERS = 256
 """Mean line length in characters above which a block has fewer lines."""
 MAX_LINES_WITHOUT_DISK = 50_000
 MAX_PENDING_LINES = 4000
-"""Largest number of lines in blocks that wait for compaction."""
+"""Maximum number of lines in blocks that wait for compaction."""
 MAX_PENDING_BLOCKS = 100
 CACHED_BLOCKS = 16
 

@@ -18,7 +18,7 @@ from tui.verbs.output import SCHEMA, note, out_document
 PIECE = 1024 * 1024
 """Length in bytes above which a line is printed in pieces."""
 WAIT = 0.05
-"""Seconds between two checks of a followed pipe or file."""
+"""Seconds between checks of a followed pipe or file."""
 
 
 class FilePrinter:

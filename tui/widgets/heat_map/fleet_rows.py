@@ -21,7 +21,7 @@ from tui.widgets.state import state_content
 
 SEP = "   "
 NAME = 40
-"""Largest number of characters of a job's name in its title."""
+"""Maximum number of characters of a job's name in its title."""
 OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
 """Measures with one figure per replica."""
 

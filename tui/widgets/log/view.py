@@ -33,7 +33,7 @@ from tui.widgets.log.rows import top_for
 SCAN_SECONDS = 0.008
 """Seconds to scan new lines in one run: the longest delay of a key."""
 FRAME_SECONDS = 1 / 15
-"""Seconds between two updates with new lines; faster updates can't be read."""
+"""Seconds between updates with new lines; faster updates can't be read."""
 SIDE = 16
 """Width of one horizontal scroll step, in cells."""
 

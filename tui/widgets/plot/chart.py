@@ -33,7 +33,7 @@ MARKS = "*o+x#@"
 FAINT_MARK = "."
 POINT = "•"
 SHORTEST_TITLE = 8
-"""Smallest width of a title in cells, if its figures don't fit."""
+"""Minimum width of a title in cells, if its figures don't fit."""
 CROSS_MARGIN = 0.015
 """Fraction of the range that is left free beside a crosshair at its end, so that the line is visible."""
 MAX_POINTS = 400

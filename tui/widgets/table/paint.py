@@ -16,7 +16,7 @@ from tui.widgets.table.columns import GAP, PlacedColumn
 Cell = Content | str
 """A cell: text with or without styles, never parsed as markup."""
 LEAST = 10
-"""Smallest width of a name beside a note, in cells."""
+"""Minimum width of a name beside a note, in cells."""
 MARK = Content.styled("▌", "$accent bold")
 
 

@@ -23,13 +23,13 @@ from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
-"""Longest wait for the first list of the kind, in seconds."""
+"""Maximum wait for the first list of the kind, in seconds."""
 PARTS_SECONDS = 5.0
-"""Longest wait for pods and other parts once the jobs are listed (s). A job without parts is marked."""
+"""Maximum wait for pods and other parts once the jobs are listed (s). A job without parts is marked."""
 AT_ONCE = 20
 """Number of jobs converted before the event loop runs: about 10 ms even if every job has failed."""
 GONE_SECONDS = 60.0
-"""Longest wait for the end of a deleted job, in seconds. Its pods have a grace period."""
+"""Maximum wait for the end of a deleted job, in seconds. Its pods have a grace period."""
 
 
 class KubernetesJobs(JobService):

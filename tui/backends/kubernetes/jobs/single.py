@@ -32,7 +32,7 @@ from tui.domain.kubernetes.workloads import WorkloadKind, at, fields
 Obj = Mapping[str, Any]
 EVENTS_SECONDS = 5.0
 MOST_PAGES = 40
-"""Largest number of pages of Events that are read for one job."""
+"""Maximum number of pages of Events that are read for one job."""
 
 
 class SingleReader:

@@ -40,11 +40,11 @@ RECENT = 2000
 REFUSALS = 4
 """Number of attempts to read an ended container's log before a refusal by the node is final."""
 MOST_WAIT = 5.0
-"""Longest time between two attempts to read a log, in seconds."""
+"""Maximum time between attempts to read a log, in seconds."""
 EXPLAIN = 5.0
 """Seconds for the pod's status to show that its container was restarted."""
 LOOK = 1.0
-"""Longest wait for a change of a pod before its log is checked again, in seconds."""
+"""Maximum wait for a change of a pod before its log is checked again, in seconds."""
 
 
 class End(Enum):

@@ -19,7 +19,7 @@ from tui.domain.log.judge import SeverityJudge
 AT_ONCE = 16
 """Number of logs read at the same time."""
 FEWEST = 200
-"""Smallest number of lines that are read of a container."""
+"""Minimum number of lines that are read of a container."""
 MORE = 4
 """Growth factor of the number of lines if the last read returned too few."""
 MOST = 2_000_000

@@ -22,7 +22,7 @@ _CAUSES = frozenset(
 )
 """Reasons of events that explain the end of a pod."""
 STOPS_WITHIN = 15 * SECOND
-"""Longest delay before the kubelet stops a deleted pod."""
+"""Maximum delay before the kubelet stops a deleted pod."""
 _JOB_CAUSE = re.compile(r"\w*(?:Restarting|Suspended|Evicted|Preempted|Stopped)")
 """Reasons of a job's events that explain why its pods were deleted."""
 

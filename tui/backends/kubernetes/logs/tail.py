@@ -34,11 +34,11 @@ from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 
 TICK = 0.1
-"""Seconds between two deliveries of a busy log."""
+"""Seconds between deliveries of a busy log."""
 ALIVE = 5.0
-"""Seconds between two empty batches, which only report that the log has been read up to now."""
+"""Seconds between empty batches, which only report that the log has been read up to now."""
 BEGIN = 15.0
-"""Longest wait in seconds for the pods, events and conditions before the first line is delivered."""
+"""Maximum wait in seconds for the pods, events and conditions before the first line is delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class LogPace:
     """Intervals in seconds at which a tail queries the cluster."""
 
     state_poll: float
-    """Interval between two reads of the job's state."""
+    """Interval between reads of the job's state."""
     drain: float
     """Quiet time that a container still running after the end of the job must reach."""
     settle: float
-    """Longest delay of events after the end of the job."""
+    """Maximum delay of events after the end of the job."""
 
 
 LOCAL = LogPace(state_poll=0.5, drain=3.0, settle=0.5)

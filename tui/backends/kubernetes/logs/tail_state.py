@@ -47,7 +47,7 @@ class JobPoll:
     job: Job
     """The job as last read."""
     seconds: float
-    """Interval between two reads, in seconds."""
+    """Interval between reads, in seconds."""
     clock: Callable[[], float]
     ended_at: float | None = None
     """Time at which the job was first seen to have ended."""

@@ -12,7 +12,7 @@ from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, Series
 from tui.domain.training.telemetry import TelemetryLine
 
 MOST_POINTS = 2000
-"""Largest number of points of a series. Older points are dropped."""
+"""Maximum number of points of a series. Older points are dropped."""
 MOST_JOBS = 200
 SIMULATED = ("simulated", "true")
 Point = tuple[datetime, float]

@@ -22,7 +22,7 @@ from tui.domain.kubernetes.failures.events import (
 EVERYWHERE = ""
 """The scope of a watch that covers all namespaces."""
 MOST_EXPIRED = 2_000
-"""Largest number of Events that are kept after the cluster has dropped them, so that a long-running console
+"""Maximum number of Events that are kept after the cluster has dropped them, so that a long-running console
 can still explain them."""
 
 

@@ -16,7 +16,7 @@ SHARED = 1.0
 REPEAT = 10.0
 """Seconds before a missing namespace is looked up again."""
 WITHIN = 5.0
-"""Longest wait for a reply in seconds: the list waits for the reply."""
+"""Maximum wait for a reply in seconds: the list waits for the reply."""
 
 
 class MissingNamespaces:

@@ -18,7 +18,7 @@ NODES = "/api/v1/nodes"
 METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 """Media type without the status, which lists the images of a node."""
 ONE_BY_ONE = 8
-"""Largest number of new nodes that are read individually. For more nodes, all nodes are listed."""
+"""Maximum number of new nodes that are read individually. For more nodes, all nodes are listed."""
 _ACTION = "read the nodes of jobs"
 AGAIN, AGAIN_DENIED = 30.0, 300.0
 """Seconds before a node is read again, after an error and after a denial."""

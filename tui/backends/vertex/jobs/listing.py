@@ -24,7 +24,7 @@ LARGE_PAGE, SAFE_PAGE = 1_000, 100
 """Page sizes. More than 100 is common but not documented for this API (docs/facts/vertex.md 2.2). If a
 service refuses a large page, later requests use the small size."""
 FEW = 20
-"""Largest number of jobs that are read individually after they left the active states. For more, all jobs are
+"""Maximum number of jobs that are read individually after they left the active states. For more, all jobs are
 listed."""
 LATE = 60.0
 """Seconds by which a job may appear later than a job with a newer `create_time`, e.g. of another region."""

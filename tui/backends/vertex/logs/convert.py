@@ -74,7 +74,7 @@ class Receipt:
     whole_until: datetime | None = None
     """Receive time up to which a sorting stream has delivered everything, whatever it still buffers."""
     late: int = 0
-    """Largest delay between an entry's own time and its receipt in full seconds, up to `MOST_LATE`."""
+    """Maximum delay between an entry's own time and its receipt in full seconds, up to `MOST_LATE`."""
 
 
 def receipt(pbs: Iterable[Any]) -> Receipt:

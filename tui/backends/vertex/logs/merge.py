@@ -13,7 +13,7 @@ Key = tuple[datetime, int, str, str]
 GENERATION = timedelta(seconds=2)
 """Range of receive times of the keys of one generation, which expire together."""
 MOST = 4_000_000
-"""Largest number of stored keys, whatever `forget` allows: five minutes at 13,000 lines/s."""
+"""Maximum number of stored keys, whatever `forget` allows: five minutes at 13,000 lines/s."""
 
 
 class _Generation:

@@ -22,20 +22,20 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
 
 JOBS_PER_READ = 500
-"""Largest number of job ids of one filter: they fit in 20,000 characters with a margin."""
+"""Maximum number of job ids of one filter: they fit in 20,000 characters with a margin."""
 PER_JOB = 40
 """Number of entries read for each job at first. The newest few are enough."""
 ALONE = 10
-"""Largest number of jobs that one `read` reads individually."""
+"""Maximum number of jobs that one `read` reads individually."""
 FIRST_LOSSES = 4
 """Number of jobs whose first loss is read in one `read`: reads are limited, and the next read continues."""
 BEFORE = timedelta(days=1)
-"""Largest time by which a line may be dated before its job's creation: another time zone, or a clock set
+"""Maximum time by which a line may be dated before its job's creation: another time zone, or a clock set
 back. Reads of many jobs' progress go no further back."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """Largest difference between the clocks of a job and of the service."""
 STEP_PAGES = 20
-"""Largest number of pages of one `training_steps`. The next call continues."""
+"""Maximum number of pages of one `training_steps`. The next call continues."""
 STEP_KINDS = ("step", "eval")
 
 

@@ -50,11 +50,11 @@ SETTLE = 1.0
 """Seconds between opening a stream and the list that fills the gap. New entries are held back in the
 meantime, so that an older entry which only the list has does not follow them."""
 SEAM = 5.0
-"""Longest time in seconds for which a failing list holds new entries back."""
+"""Maximum time in seconds for which a failing list holds new entries back."""
 REPEATS = timedelta(seconds=5)
 """Delay with which a stream may repeat an entry. Its key is stored for that much longer."""
 MOST_DRAIN = float(convert.MOST_LATE)
-"""Longest wait in seconds after a job's end for entries as late as earlier ones."""
+"""Maximum wait in seconds after a job's end for entries as late as earlier ones."""
 SILENT = "the open stream delivers no entries"
 DEAF_SECONDS = 3.0
 """Seconds beyond the overlap within which a working stream delivers what a list has found."""

@@ -13,7 +13,7 @@ from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, telemetry_line
 
 JOBS_PER_READ = 500
-"""Largest number of job ids of one filter: they fit in 20,000 characters with a margin."""
+"""Maximum number of job ids of one filter: they fit in 20,000 characters with a margin."""
 MOST_PAGES = 3
 """Number of pages of one read, newest lines first. Only a replica's last line counts."""
 

@@ -23,7 +23,7 @@ from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
-"""Largest number of task jobs in a filter, the newest: a filter may have 20,000 characters
+"""Maximum number of task jobs in a filter, the newest: a filter may have 20,000 characters
 (docs/facts/vertex.md 5.3)."""
 WATCH = 5
 """Number of reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
@@ -53,7 +53,7 @@ class TasksLog:
         open_tail: Callable[[LogQuery], LogTail],
         look: float,
     ) -> None:
-        """Set the query. `look` is the interval in seconds between two reads of a job's state."""
+        """Set the query. `look` is the interval in seconds between reads of a job's state."""
         self._query, self._get, self._reader, self._open_tail = query, get, reader, open_tail
         self._every = WATCH * look
         self._delivered: dict[tuple[object, ...], None] = {}

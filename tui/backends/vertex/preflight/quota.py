@@ -17,7 +17,7 @@ from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unk
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, needs, request_link, with_running
 
 MOST_REGIONS = 5
-"""Largest number of regions named as alternatives. The quotas screen lists all regions."""
+"""Maximum number of regions named as alternatives. The quotas screen lists all regions."""
 
 
 class QuotaCheck:

@@ -28,7 +28,7 @@ PERIOD = 60.0
 LOCK_TRIES, LOCK_PAUSE = 100, 0.01
 """Number of attempts to lock the file, and seconds between them: locks last only microseconds."""
 AHEAD = 5
-"""Largest number of periods ahead that a read may be granted. A later time was written before a reboot."""
+"""Maximum number of periods ahead that a read may be granted. A later time was written before a reboot."""
 _HEAD = struct.Struct("<q16s")
 _TIME = struct.Struct("<d")
 

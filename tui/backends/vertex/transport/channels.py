@@ -54,7 +54,7 @@ _PIPELINES = (PipelineServiceAsyncClient, PipelineServiceGrpcAsyncIOTransport)
 
 
 def channel_options(reconnect: float) -> list[tuple[str, int]]:
-    """Return the options of every channel. `reconnect` is the longest wait between two attempts, in seconds.
+    """Return the options of every channel. `reconnect` is the maximum wait between attempts, in seconds.
 
     A half-open server is noticed after 40 s. The ping timeout must be set twice, because the transport's own
     default of 60 s would hide the keepalive's (docs/facts/clients.md 'Faults').

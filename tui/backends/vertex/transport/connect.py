@@ -49,19 +49,19 @@ class Pace:
     buffer_window: float
     """Time within which a tail's service sorts entries."""
     hold: float
-    """Longest wait of an entry for older entries of other replicas."""
+    """Maximum wait of an entry for older entries of other replicas."""
     overlap: float
     """Overlap of a list with the newest known receive time."""
     poll: float
-    """Interval between two reads of a log without a stream."""
+    """Interval between reads of a log without a stream."""
     state_poll: float
-    """Interval between two reads of a job's state while its log is quiet."""
+    """Interval between reads of a job's state while its log is quiet."""
     drain: float
     """Time after a job's end within which its last entries may still arrive."""
     heartbeat: float
     """Silence after which a list checks whether the stream still brings every entry."""
     reconnect: float
-    """Longest wait before the next attempt to connect."""
+    """Maximum wait before the next attempt to connect."""
     sample_period: float
     """Sampling interval of time series whose descriptor contains none."""
     patience: float

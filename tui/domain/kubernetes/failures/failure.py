@@ -11,9 +11,9 @@ from tui.domain.kubernetes.failures.events import seconds
 from tui.domain.kubernetes.pods import Pod, reason_words
 
 ONE_CAUSE = timedelta(minutes=2)
-"""Largest time between two failures of one chain: peers lose each other."""
+"""Maximum time between two failures of one chain: peers lose each other."""
 TOGETHER = timedelta(seconds=15)
-"""Largest time between explained failures with one cause, e.g. a node that several replicas lost."""
+"""Maximum time between explained failures with one cause, e.g. a node that several replicas lost."""
 DELETED_BY_SOMEBODY = "Deleted"
 """Reason of a pod that somebody other than its operator deleted while it ran."""
 

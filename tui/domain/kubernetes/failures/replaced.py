@@ -34,11 +34,11 @@ from tui.domain.kubernetes.pods import Pod, words_of
 EVENTS_KEPT = timedelta(hours=1)
 """Default time for which a cluster stores an Event after its last occurrence."""
 NEAR = timedelta(seconds=30)
-"""Largest distance between an Event of a node and a pod's end that it explains: clocks of nodes differ."""
+"""Maximum distance between an Event of a node and a pod's end that it explains: clocks of nodes differ."""
 _SECOND = timedelta(seconds=1)
 """Resolution of Event times."""
 _STOPS_WITHIN = timedelta(seconds=15)
-"""Longest delay before the kubelet stops a deleted pod."""
+"""Maximum delay before the kubelet stops a deleted pod."""
 _LEAVES_WITHIN = timedelta(minutes=2)
 """Time within which peers may exit after a checkpoint, to restart without a removed worker."""
 LEFT_WITH_CHECKPOINT = 203

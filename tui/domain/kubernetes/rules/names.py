@@ -24,7 +24,7 @@ from tui.domain.spec.findings import Finding
 from tui.domain.spec.values import PLACEHOLDER
 
 LONGEST = 63
-"""Largest number of characters in a DNS label, such as a pod's host name."""
+"""Maximum number of characters in a DNS label, such as a pod's host name."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _REFERENCE = re.compile(r"[^/@]*(?P<tag>:[^/@]+)?(?P<digest>@.+)?$")
 _SOURCES = {

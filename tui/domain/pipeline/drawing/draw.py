@@ -21,7 +21,7 @@ __all__ = ["Box", "Drawing", "Node", "NotDrawable", "draw"]
 MOST_NODES, MOST_EDGES = 60, 150
 """Larger graphs are hard to read and slow to draw."""
 WIDE_TRACKS = 6
-"""Largest number of vertical tracks between two layers that are separated by free columns."""
+"""Maximum number of vertical tracks between two layers that are separated by free columns."""
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
 _LINES = {
     UP | DOWN: "│", LEFT | RIGHT: "─", UP | RIGHT: "└", UP | LEFT: "┘", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",

@@ -70,7 +70,7 @@ _FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|rs|go|c|h|sh)$")
 _UNIT = re.compile(r"_?\((?P<unit>[a-zµ]{1,3})\)$")
 _MILLI = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "µs": 1e-6, "min": 60.0}
 MOST_NAME = 48
-"""Largest number of characters in a name; a longer text before a number is not a name."""
+"""Maximum number of characters in a name; a longer text before a number is not a name."""
 
 
 def unit_seconds(unit: str) -> float | None:

@@ -15,7 +15,7 @@ from tui.domain.progress.parsing.names import MOST_NAME, counted_unit
 from tui.domain.progress.parsing.reading import number
 
 MOST_NUMBERS = 80
-"""Largest number of numbers read from one text."""
+"""Maximum number of numbers read from one text."""
 # Atomic groups: a number followed by a letter is not retried with fewer digits.
 _NUMBER = re.compile(
     r"(?<![\w.])(?:(?>[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][-+]?\d{1,3})?)"

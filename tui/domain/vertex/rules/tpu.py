@@ -11,7 +11,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.sources import COMPUTE, TRAINING
 
 HOST_CHIPS = 8
-"""Largest number of chips of one host; a larger slice is a pod."""
+"""Maximum number of chips of one host; a larger slice is a pod."""
 
 
 def topology(case: Case) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.proto
 """Accepted media types of bodies, as messages name them."""
 Refused = Callable[[bytes, Exception], BadRequest]
 BODY_LIMIT = 3 * 1024 * 1024
-"""Largest body in bytes, as in the API server."""
+"""Maximum body size in bytes, as in the API server."""
 _VERBS = {
     "POST": "create",
     "PUT": "update",

@@ -41,7 +41,7 @@ PROTOCOL = "v5.channel.k8s.io"
 STDOUT, STDERR, ERROR = 1, 2, 3
 FAILED = 1
 _WAIT_SECONDS = 120.0
-"""Longest wait in seconds for the worker pods, which may start after the launcher."""
+"""Maximum wait in seconds for the worker pods, which may start after the launcher."""
 
 
 class MpirunCluster:

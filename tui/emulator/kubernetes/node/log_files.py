@@ -25,7 +25,7 @@ BATCH = 256 * 1024
 _STAMP = 16
 _MICROSECOND = 1000
 _MOST = 40_000
-"""Largest number of lines of one stamp with distinct times; the next stamp follows after about 50 ms."""
+"""Maximum number of lines of one stamp with distinct times; the next stamp follows after about 50 ms."""
 
 
 class ContainerLogLine(NamedTuple):

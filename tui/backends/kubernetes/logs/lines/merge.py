@@ -15,9 +15,9 @@ from tui.backends.kubernetes.logs.lines.stamped import SECOND
 from tui.domain.core.log_entry import LogEntry
 
 HOLD = 0.3
-"""Longest time in seconds that an entry waits for older entries of other streams."""
+"""Maximum time in seconds that an entry waits for older entries of other streams."""
 STALLED = 5.0
-"""Longest wait in seconds for a lost stream, or for a node whose clock lags."""
+"""Maximum wait in seconds for a lost stream, or for a node whose clock lags."""
 MOST_QUEUED = 8_000
 """Queue length of a stream at which reading the stream pauses."""
 _NEVER = float("-inf")

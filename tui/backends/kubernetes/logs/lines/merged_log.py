@@ -69,7 +69,7 @@ class MergedLog:
         self._changed.set()
 
     async def changed(self, seconds: float) -> None:
-        """Wait for a change, at most `seconds`; return at once if entries are waiting."""
+        """Wait for a change, at most `seconds`; return immediately if entries are waiting."""
         if not self.merge.waiting:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""Runs one container of a pod, restarting it until it has ended for good."""
+"""Runs one container of a pod, restarting it until it has ended permanently."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ContainerPod(Protocol):
 
 
 class PodContainer:
-    """A container of a pod. `run` returns when the container has ended for good; `state` is its status."""
+    """A container of a pod. `run` returns when the container has ended permanently; `state` is its status."""
 
     def __init__(self, pod: ContainerPod, spec: Obj, *, init: bool) -> None:
         self.pod, self.spec = pod, spec
@@ -118,7 +118,7 @@ class PodContainer:
         return self.pod.folder.run(self.name, self.number) if self.number else None
 
     async def run(self) -> None:
-        """Run the container, restarting it by its policy, until it has ended for good or is stopped."""
+        """Run the container, restarting it by its policy, until it has ended permanently or is stopped."""
         if self.active:
             await self._follow()
         while not self.stopped and self._is_due():

@@ -64,7 +64,7 @@ class PodWorker:
 
     @property
     def ended(self) -> bool:
-        """Whether all containers have ended for good."""
+        """Whether all containers have ended permanently."""
         return self._ended.is_set()
 
     async def wait_for_end(self) -> None:

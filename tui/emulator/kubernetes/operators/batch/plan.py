@@ -32,7 +32,7 @@ from tui.emulator.kubernetes.times import rfc3339
 
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 600.0
-"""Longest delay in seconds before a failed pod's replacement; each failure in a row doubles the delay."""
+"""Maximum delay in seconds before a failed pod's replacement; each failure in a row doubles the delay."""
 BACKOFF_LIMIT = 6
 """Default backoff limit."""
 
