@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tui import __version__
 
+UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of an output that ends early: a closed pipe, or a disk or file without room."""
 # Verb → its module and its line in `--help`, so that help loads none of the modules.
 VERBS = {
     "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
@@ -107,6 +112,30 @@ def cli(
 
 def run() -> int:
     """Run the command line; return the exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The caller closed the stream.
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
+    code = 0
+    try:
+        code = _run()
+        # The interpreter would print the error of its own last flush.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader closed the pipe: write nothing more while the interpreter ends.
+        sys.stdout = None  # type: ignore[assignment]
+    except OSError as error:
+        from tui.verbs.output import print_error
+
+        sys.stdout = None  # type: ignore[assignment]
+        message = f"{error.filename or 'The output'} can't be written: {error.strerror or error}."
+        code = print_error("UNWRITABLE", message, "", 5, as_json=False)
+    return code
+
+
+def _run() -> int:
+    """Run the verb and print its failure. Return the exit code. Raises OSError if the output can't be
+    written."""
     code: Any
     try:
         code = cli.main(standalone_mode=False)
@@ -116,13 +145,16 @@ def run() -> int:
         from tui.verbs.output import print_interrupted
 
         code = print_interrupted(as_json="--json" in sys.argv)
-    except BrokenPipeError:
-        # The reader closed the pipe: write nothing more while the interpreter ends.
-        sys.stdout = None  # type: ignore[assignment]
-        code = 0
+    except SystemExit as end:
+        # click exits with 1 if the reader closed the pipe, and with 0 after shell completion.
+        if end.code != 1:
+            raise
+        raise BrokenPipeError from end
     except click.ClickException as error:
         code = _usage(error)
-    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            raise
         from tui.verbs.output import crash
 
         code = crash(error)
