@@ -45,7 +45,7 @@ def test_a_schedule_is_made_run_paused_and_deleted(shell: Home) -> None:
     assert datetime.fromisoformat(made["next_run_time"]) == due and made["last_run"] is None
 
     again = change(*make, cron, code=2)["error"]
-    assert "a schedule nightly already" in again["message"]
+    assert "The schedule nightly already exists" in again["message"]
 
     offset = (due - datetime.now(UTC)).total_seconds() + 5
     assert shell.run("emulator", "fault", "clock", "--offset", str(offset)).returncode == 0

@@ -173,8 +173,8 @@ def test_questions_come_from_a_file_and_what_is_wrong_is_named(folder: Path) -> 
     assert bytes(found[1][3][found[1][3] >= 0][:-1].tolist()) == b"b"
     assert found.references(1) == ("a", "b", "b")
     for lines, words in (
-        ([line("plain.png"), {}], r"q\.jsonl:3: it must be"),
-        ([line("plain.png", answers=[])], r"q\.jsonl:1: it must be"),
+        ([line("plain.png"), {}], r"q\.jsonl:3: the line must be"),
+        ([line("plain.png", answers=[])], r"q\.jsonl:1: the line must be"),
         ([line("plain.png"), line("none.png")], r"q\.jsonl:3: the image .*none\.png can't be read: No such"),
         ([], "has no questions"),
     ):

@@ -113,7 +113,7 @@ def test_a_killed_child_is_started_again_and_not_after_a_signal(
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert (lines[0], lines[2]) == ("started True\n",) * 2
-    assert json.loads(lines[1])["message"] == "the supervisor was killed (SIGKILL): it starts again"
+    assert json.loads(lines[1])["message"] == "the supervisor was killed (SIGKILL): it restarts"
     pid_1(process).send_signal(signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM, "that is an end which was asked for"
     assert (tmp_path / "starts").read_text() == "xx"

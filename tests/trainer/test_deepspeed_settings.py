@@ -64,7 +64,7 @@ def test_what_flags_do_not_set_is_taken_from_the_file(tmp_path: Path) -> None:
         ),
         (
             {"zero_optimization": {"offload_optimizer": {"pin_memry": True}}}, "",
-            "offload_optimizer.pin_memry is not a .* setting.*did you mean pin_memory?",
+            "offload_optimizer.pin_memry must be a .* setting.*did you mean pin_memory?",
         ),
         ({"zero_optimization": {"reduce_bucket_size": "big"}}, "", "zero_optimization.reduce_bucket_size: "),
         ({"zero_optimization": True}, "", "zero_optimization must be an object, not true"),

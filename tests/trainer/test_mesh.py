@@ -186,7 +186,7 @@ def test_a_model_that_cannot_be_divided_is_refused(tmp_path: Path) -> None:
     MixtralConfig(**SMALL, **HEADS, num_local_experts=2).save_pretrained(tmp_path / "mixtral")
     flags = (*BASE, TENSOR, "--model=causal-lm", "--steps=1")
     for name, said in (
-        ("odd", "does not divide the 63 hidden units"),
+        ("odd", "must divide the 63 hidden units"),
         ("mamba", "has no plan for it"),
         ("mixtral", "this is a mixture of experts with stacked weights (mlp.experts: moe_tp_experts)"),
     ):

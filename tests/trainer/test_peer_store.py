@@ -269,7 +269,7 @@ def test_a_store_is_a_process_that_starts_again_without_copies(
     process.suspend()
     client.refresh()
     assert client.held == [{}] and client._own is None
-    assert "can't be listed: it does not answer" in capfd.readouterr().out
+    assert "can't be listed: the peer does not answer" in capfd.readouterr().out
     process.resume()
     process.kill()
     process.wait()

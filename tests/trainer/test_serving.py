@@ -113,7 +113,7 @@ def test_a_request_that_is_none_says_why(client: Client) -> None:
     assert client.ask("GET", "/alive") == (200, {})
     assert client.ask("GET", "/predict")[0] == 404 and client.ask("POST", "/predict", {})[0] == 404
     for body, word in (
-        (b"{", "the request is not"),
+        (b"{", "the request must be {"),
         ({"instances": 1}, "instances must be a list"),
         ({"instances": [{"image": RED["image"]}]}, "instances[0] is not"),
         ({"instances": [{**RED, "image": "?"}]}, "instances[0].image must be base64"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -409,6 +410,7 @@ async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> N
     assert lines[0] == {
         "time": NOON.isoformat(), "user": user(), "surface": "console", "context": "test", "project": "p",
         "region": "us-central1", "action": "job.cancel", "target": one.name, "result": "asked",
+        "mark": "", "kind": "", "process": os.getpid(),
     }  # fmt: skip
     assert (lines[-1]["code"], lines[-1]["message"]) == ("INVALID_ARGUMENT", "bad [/] \x1b[31m")
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600

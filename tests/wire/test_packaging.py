@@ -132,9 +132,9 @@ def test_the_same_folder_is_sent_once_and_a_changed_one_anew(place: Home) -> Non
     ("change", "words"),
     [
         (("script: task.py", "script: other.py"), "script other.py is not in"),
-        (("script: task.py", "script: ../task.py"), "package.script: ../task.py is outside"),
+        (("script: task.py", "script: ../task.py"), "package.script: ../task.py must be inside the folder"),
         (("./my-task", "./nowhere"), "does not exist"),
-        (("script: task.py", "script: task.py\n  colour: red"), "there is no such field"),
+        (("script: task.py", "script: task.py\n  colour: red"), "package.colour: the field does not exist"),
     ],
 )
 def test_what_can_t_be_packed_is_refused_before_anything_is_sent(
