@@ -332,7 +332,7 @@ _NOT_NEGATIVE = (
 )  # fmt: skip
 _TIMES = ("join_timeout", "peer_timeout", "hang_timeout", "hang_floor", "store_timeout", "grace")
 _LONGEST = 2_000_000
-"""Longest timeout in seconds (23 days): poll() takes milliseconds in 32 bits."""
+"""Maximum timeout in seconds (23 days), because poll() takes milliseconds in 32 bits."""
 _SEEDS = 2**32
 """Exclusive upper limit of NumPy's seeds."""
 

@@ -77,7 +77,7 @@ def archive() -> bytes:
 
 
 def setup_py() -> str:
-    """The text of setup.py, without build requirements: an image has setuptools but maybe no network."""
+    """The text of setup.py, without build requirements. An image has setuptools but may have no network."""
     folders = sorted({path.parent.relative_to(HERE.parent).as_posix() for path in HERE.rglob("*.py")})
     required = requirements()
     return (

@@ -62,8 +62,8 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
 
 
 def declared_strategies(folder: Path) -> dict[str, StrategyEntry]:
-    """The entries of `STRATEGIES` in each module of a folder. A module is not imported: that would import
-    torch."""
+    """The entries of `STRATEGIES` in each module of a folder. A module is not imported, because that would
+    import torch."""
     entries: dict[str, StrategyEntry] = {}
     for path in folder.rglob("*.py"):
         text = path.read_text()

@@ -27,7 +27,7 @@ _wait_failed = False
 
 
 def _new_lock() -> None:
-    """Replace the lock in a forked process: a thread of the parent may have held it."""
+    """Replace the lock in a forked process, because a thread of the parent may have held it."""
     global _threads  # noqa: PLW0603 - the lock of this process
     _threads = threading.RLock()
 
@@ -62,7 +62,7 @@ def end_line() -> None:
 
 
 def _write(data: bytes) -> None:
-    """Write all bytes: a system call may write only a part."""
+    """Write all bytes, because a system call may write only some of them."""
     deadline = time.monotonic() + _WRITE_SECONDS
     while data:
         try:

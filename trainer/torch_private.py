@@ -22,7 +22,8 @@ __all__ = ["FakeTensorMode"]
 
 
 def set_group_timeout(group: dist.ProcessGroup, seconds: float) -> None:
-    """Set a group's timeout of collective calls: the default in a `DeviceMesh` is torch's half hour."""
+    """Set the timeout of a group's collective calls, because the default in a `DeviceMesh` is torch's half
+    hour."""
     _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
@@ -32,7 +33,7 @@ def set_cpu_timeout(group: Any, seconds: float) -> None:
 
 
 def name_groups_from(first: int) -> None:
-    """Number new groups from `first`: torch counts them per process for their keys in the store."""
+    """Number new groups from `first`. torch counts groups per process, for their keys in the store."""
     distributed_c10d._world.group_count = first
 
 
@@ -89,7 +90,7 @@ def divide_each(tensors: list[torch.Tensor], divisor: torch.Tensor) -> None:
 
 
 def storage_id(storage: torch.UntypedStorage) -> int:
-    """Return an id of a storage: fake tensors have no memory address, so `data_ptr` can't distinguish
+    """Return an id of a storage. Fake tensors have no memory address, so `data_ptr` can't distinguish
     them."""
     return int(storage._cdata)
 

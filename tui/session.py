@@ -33,4 +33,5 @@ class Session:
     access: ContextAccess = field(default_factory=ContextAccess)
     clock: Callable[[], datetime] = field(default=now)
     monotonic: Callable[[], float] = field(default=monotonic)
-    """Monotonic seconds, for waits and for ages that decide something: the wall clock may jump."""
+    """Monotonic clock in seconds, for waits and for ages on which decisions depend. The wall clock may
+    jump."""

@@ -336,7 +336,8 @@ class Finder:
         return f"{path} belongs to {other}" if other else None
 
     def _report_incomplete(self, local: _LocalCopies) -> None:
-        """Report a checkpoint with missing parts: the run can't continue from an incomplete checkpoint."""
+        """Report a checkpoint with missing parts, because the run can't continue from an incomplete
+        checkpoint."""
         if not local.saved or self._group.rank:
             return
         at, step = max((saved, step) for step, saved in local.saved.items())
@@ -460,7 +461,7 @@ _PLACES = ("remote", "local")
 
 
 def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:
-    """The newest save of each step: another node may have an older save of the step, on its disk or in
+    """The newest save of each step. Another node may have an older save of the step, on its disk or in
     memory."""
     saved: dict[int, float] = {}
     in_memory = [{step: copy.manifest for step, copy in copies.items()} for copies in held]

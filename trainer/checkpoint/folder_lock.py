@@ -224,10 +224,11 @@ class FolderLock:
             self._write(beat=self._owner.beat + 1)
 
     def _write(self, **changes: Any) -> None:
-        """Write in place: a new file would not have the lock, and a full disk still has room for the existing
-        bytes.
+        """Write in place, because a new file would not have the lock, and a full disk still has room for the
+        existing bytes.
 
-        Open the file for each write: Cloud Storage FUSE writes to the bucket when a descriptor is closed.
+        Open the file for each write, because Cloud Storage FUSE writes to the bucket when a descriptor is
+        closed.
         """
         # The disk is full: the next save reports it.
         with self._writing, suppress(OSError):
@@ -280,7 +281,7 @@ class LaunchHold:
         self._thread.start()
 
     def close(self) -> None:
-        """Release the hold: the launch has ended, and the next owner need not wait."""
+        """Release the hold. The launch has ended, so the next owner need not wait."""
         self._stop.set()
         self._thread.join(_END_OF_HOLD)
 

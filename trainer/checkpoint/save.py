@@ -101,7 +101,8 @@ class Saver:
         self._use_group(shared=shared)
 
     def warm_up(self) -> None:
-        """Allocate the buffers: their first use takes several times as long as later ones."""
+        """Allocate the buffers in advance, because their first use takes several times as long as later
+        ones."""
         self._copies = self._strategy.stage(self.folder, self._writers).copies
         self.finish_copies()
 

@@ -20,7 +20,8 @@ _BLOCK = 4096
 """Samples whose order is computed together: one call per micro-batch would take ten times as long."""
 _ROUNDS = 8
 _MIN_BITS = 4
-"""Minimum number of bits: halves of one bit have too few round functions for a random-looking permutation."""
+"""Minimum number of bits. Halves of one bit would have too few round functions for a random-looking
+permutation."""
 _GOLDEN, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 Words = npt.NDArray[np.uint64]

@@ -49,7 +49,8 @@ class ProcessGroup:
 
     def _env_store(self) -> dist.Store:
         """The store that MASTER_ADDR and MASTER_PORT name. A supervisor or torchrun hosts the store if it
-        started this process. Otherwise rank 0 hosts it: torch's own store would listen on all addresses."""
+        started this process. Otherwise rank 0 hosts it, because torch's own store would listen on all
+        addresses."""
         if self.rank or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store: dist.Store = next(dist.rendezvous("env://"))[0]  # type: ignore[attr-defined]
             return store

@@ -14,7 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from trainer.torch_private import forget_group, name_groups_from, restore_group, set_group_ranks
 
 _FIRST_NAME = 1 << 20
-"""First number for names of groups: torch numbers groups from 0 again after each end of the default group."""
+"""First number for the names of groups, because torch numbers groups from 0 again after each end of the
+default group."""
 
 
 class Disagreed(RuntimeError):

@@ -19,7 +19,8 @@ from trainer.supervision.protocol import AttemptEnd
 START_WAIT = 30.0
 """Seconds to wait for missing nodes when enough nodes are ready."""
 OPERATOR_START_WAIT = 10.0
-"""`START_WAIT` if an operator sets the number of nodes: some nodes may not exist, and others join later."""
+"""`START_WAIT` if an operator sets the number of nodes, because some nodes may not exist and others join
+later."""
 SUCCESSION_WAIT = 3.0
 """Seconds in which the other nodes connect to a new leader."""
 LEAVE_WAIT = 0.5

@@ -147,7 +147,7 @@ class LeaderClient:
             self._context.drop("the leader had lost its connection to this node")
 
     def _on_redirect(self, leader: MessageStream, target: Address) -> None:
-        """Follow the redirect, except in a succession: that node has not noticed the loss of the leader
+        """Follow the redirect, except in a succession, when that node has not noticed the loss of the leader
         yet."""
         self._leave_leader(leader)
         if self._succession is None:

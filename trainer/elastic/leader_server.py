@@ -27,7 +27,8 @@ CALL_TIMEOUT = 1.0
 
 
 class AbsentNodeCaller:
-    """Sends the leader's address to absent nodes, in a thread: connecting to an unused address takes long."""
+    """Sends the leader's address to absent nodes, in a thread, because connecting to an unused address takes
+    a long time."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology

@@ -105,8 +105,8 @@ class RestartingSupervisor(Supervisor):
             )
 
     def _await_imports(self) -> None:
-        """Import torch before joining: the others stop for a new node, and would otherwise wait for its
-        imports."""
+        """Import torch before joining, because the other nodes stop for a new node and would otherwise wait
+        for its imports."""
         while self._processes.gpu_count(TICK) is None:
             if self._signal:
                 raise ShutdownRequested

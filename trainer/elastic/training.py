@@ -58,7 +58,7 @@ class HeldState(Enum):
 
     NONE = 0
     PARTIAL = 1
-    """The state was lost while loading: no other rank may copy it."""
+    """The state was lost while loading, so no other rank may copy it."""
     COMPLETE = 2
     """The state is complete, as it is after a step."""
 

@@ -199,7 +199,7 @@ def _wait(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _with_code(thread: Thread) -> Thread:
-    """Add the source lines: only this node is certain to have the files."""
+    """Add the source lines here, because only this node is certain to have the files."""
     frames = tuple(replace(frame, code=_code(frame.file, frame.line)) for frame in thread.frames)
     return replace(thread, frames=frames)
 

@@ -1,4 +1,5 @@
-"""A rank's progress in a file that its supervisor maps too: recording a step needs no system call."""
+"""A rank's progress in a file that its supervisor also maps, so that recording a step needs no system
+call."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ _START = 30.0
 _OWN_LIMITS = frozenset({DOWNLOADING, ENDING})
 """Phases that have their own timeout."""
 SAFETY = 0.8
-"""Fraction of a collective's timeout after which the collective is reported: the timeout would end the
-process."""
+"""Fraction of a collective's timeout after which the collective is reported, because the timeout would end
+the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,8 @@ class RankProgress:
 
 
 def node_stall(ranks: Iterable[RankProgress], now: float) -> Stall | None:
-    """The stall of the rank that progressed last: a step ends for all ranks of a run or for none."""
+    """The stall of the rank that progressed last, because a step ends either for all ranks of a run or for
+    none."""
     stalls = [rank.stall(now) for rank in ranks]
     present = [stall for stall in stalls if stall is not None]
     if len(present) < len(stalls) and not any(stall.before_timeout for stall in present):

@@ -83,8 +83,8 @@ class NodeRanks:
         return max((beat.step for beat in self._beats), default=0)
 
     def begin_collecting(self) -> None:
-        """Collect records in a thread: a rank that does not answer takes seconds. `collected` returns
-        them."""
+        """Collect records in a thread, because waiting for a rank that does not answer takes seconds.
+        `collected` returns them."""
         if self._collecting is not None and self._collecting.is_alive():
             return
         self._collected = None

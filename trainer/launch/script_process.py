@@ -25,7 +25,8 @@ from trainer.supervision.failure import report_error
 
 _PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
 _TEARDOWN_SECONDS = 10.0
-"""Seconds that a process may live after an error: threads of its libraries may wait for a lost rank."""
+"""Seconds that a process may live after an error, because threads of its libraries may wait for a lost
+rank."""
 _OWN_PACKAGE = "trainer"
 """Name of this package; the script may have a package of the same name."""
 _FOREIGN_FRAMES = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
@@ -144,7 +145,7 @@ def _make_folder(name: str) -> None:
 
 
 def _seed() -> None:
-    """Draw new seeds: modules imported before the fork have the same state in all processes."""
+    """Draw new seeds, because modules imported before the fork have the same state in all processes."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
         numpy.random.seed()

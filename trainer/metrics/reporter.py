@@ -26,7 +26,7 @@ class MetricsReporter:
         reports_gpus = device.type == "cuda" and local_rank == 0
         self._gpus = GpuReporter(local_gpu_count(os.environ)) if reports_gpus else None
         self._sinks: list[MetricSink] | None = None
-        """The sinks, created at the first record: before it the run's id is unknown."""
+        """The sinks, created at the first record, because the run's id is unknown before."""
 
     def measure_steps(self, flops_per_token: float | None, world_size: int) -> None:
         """Measure steps of this many ranks from now on; without `flops_per_token` count the FLOPs of the

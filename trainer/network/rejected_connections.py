@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainer.structured_log import emit
 
 _MAX_ADDRESSES = 20
-"""Maximum number of reported addresses: a port scan from many addresses must not fill the log."""
+"""Maximum number of reported addresses, because a port scan from many addresses must not fill the log."""
 
 
 class RejectionLog:

@@ -75,7 +75,8 @@ def _folders() -> tuple[Path, ...]:
 
 
 def _create(path: Path) -> None:
-    """Create the file atomically with its content: another node may create or read it at the same moment."""
+    """Create the file atomically with its content, because another node may create or read it at the same
+    moment."""
     if path.exists():
         return
     new = path.with_name(f"{path.name}-{secrets.token_hex(8)}")

@@ -48,7 +48,7 @@ class Repeat(StrEnum):
     OTHER_RESULT = "other result"
     """One rank had another result the first time, and the other ranks about the same result."""
     SAME_RESULTS = "same results"
-    """Every rank repeats its result, and the results differ again: the fault is permanent."""
+    """Every rank repeats its result, and the results differ again, so the fault is permanent."""
     UNDECIDED = "undecided"
     """All ranks are about equally far from their first results, or the distances are unknown."""
 

@@ -31,7 +31,7 @@ _MAX_DIGITS = 12
 
 
 class PredictionServer(ThreadingHTTPServer):
-    """Serves one model, one prediction at a time: a prediction uses all cores, or the GPU."""
+    """Serves one model, one prediction at a time, because a prediction uses all cores, or the GPU."""
 
     daemon_threads = True
 
@@ -90,11 +90,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self.server.answerer.answer(instances)
 
     def version_string(self) -> str:
-        """Return an empty version: the `Server` header is visible to any client."""
+        """Return an empty version, because the `Server` header is visible to any client."""
         return "-"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the platform counts the requests."""
+        """Log nothing, because the platform counts the requests."""
 
     def _reply(self, status: int, value: Mapping[str, Any]) -> None:
         body = json.dumps(value).encode()

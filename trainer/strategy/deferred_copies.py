@@ -57,7 +57,7 @@ class DeferredCopies:
             buffer.copy_(source, non_blocking=True)
 
     def finish(self) -> None:
-        """Finish the copies before training changes the state: later computations run after the copies."""
+        """Finish the copies before training changes the state. Later computations run after the copies."""
         if self._finished:
             return
         began = time.monotonic()

@@ -125,7 +125,8 @@ class TorchStrategy(ABC):
         return norm
 
     def _update_scale(self, norm: torch.Tensor) -> None:
-        """Update the loss scale by the norm of all ranks: only one rank may have the infinite gradient."""
+        """Update the loss scale by the norm of all ranks, because only one rank may have the infinite
+        gradient."""
         if self.has_loss_scaler:
             for is_infinite in scaler_infinities(self._scaler, self.optimizer):
                 is_infinite.copy_(~torch.isfinite(norm))

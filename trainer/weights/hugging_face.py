@@ -159,7 +159,7 @@ def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightS
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """Possible names of a weight in a file: the file may be of the model without its head."""
+    """Possible names of a weight in a file, which may be a file of the model without its head."""
     yield name
     yield name.removeprefix(prefix)
 

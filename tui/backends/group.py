@@ -261,7 +261,7 @@ class RoutedReader(JobReader):
         self._name = name
 
     async def prepare(self, *_: Any) -> None:
-        """Do nothing: the member is unknown until a job is named. See `MetricService.prepare`."""
+        """Do nothing, because the member is unknown until a job is named. See `MetricService.prepare`."""
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def run(jobs: Any, *rest: Any, **options: Any) -> Any:

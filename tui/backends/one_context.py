@@ -10,7 +10,8 @@ from typing import Any, cast
 from tui.backends.interface import Backend, BackendError, ContextInfo, ServiceHealth, Services, Unavailable
 
 CONNECT_SECONDS = 90.0
-"""Timeout of a connect in seconds: a busy machine starts an emulator, or a token service is slow."""
+"""Timeout of a connect in seconds. A connect may start an emulator on a busy machine, or wait for a slow
+token service."""
 CHECK_CONNECT_SECONDS = 30.0
 
 

@@ -1,4 +1,4 @@
-"""A cache of values parsed from files: an unchanged file needs no parser at the next start."""
+"""A cache of values parsed from files, so that an unchanged file needs no parser at the next start."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Context:
 
     @property
     def emulated(self) -> bool:
-        """Whether an emulator on this machine serves the context: nothing is billed."""
+        """Whether an emulator on this machine serves the context, in which case nothing is billed."""
         return self.kind == "local" or (
             self.kind == "kubernetes"
             and self.name == LOCAL_KUBERNETES

@@ -163,7 +163,7 @@ class DisplayApp(App[Result]):
             raise failure
 
     def send_copy(self, text: str, label: str) -> None:
-        """Copy, and notify that the text was sent: a program can't know whether the text arrived."""
+        """Copy, and notify that the text was sent, because a program can't know whether the text arrived."""
         if copy_sequences(text):
             self.copy_to_clipboard(text)
             self.notify(f"Sent {label} to the terminal's clipboard", markup=False)

@@ -206,7 +206,7 @@ class Database:
         await asyncio.gather(*self._changes, return_exceptions=True)
 
     async def finish(self, change: Coroutine[Any, Any, T]) -> T:
-        """Complete `change` even if the caller is cancelled: disk and memory must agree."""
+        """Complete `change` even if the caller is cancelled, because disk and memory must agree."""
         task = asyncio.ensure_future(change)
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)

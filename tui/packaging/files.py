@@ -14,7 +14,7 @@ from tui.domain.vertex.packaging import REQUIREMENTS, Package, PackagingError, s
 from tui.packaging.requirements import read_requirements
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Maximum total size: every replica downloads and unpacks the files before it starts."""
+"""Maximum total size in bytes. Every replica downloads and unpacks the files before it starts."""
 MAX_LIST_BYTES = 1_000_000
 """Maximum size of an ignore file or a requirements file."""
 MAX_FILES = 20_000

@@ -142,7 +142,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.ui_state.theme(self.settings.theme) or default
 
     def _set_first_theme(self, theme: str) -> None:
-        """Set the theme before anything is styled: changing it would parse all styles again."""
+        """Set the theme before anything is styled, because changing it would parse all styles again."""
         if theme in self.available_themes:
             self.set_reactive(ConsoleApp.theme, theme)
             # Textual does this when a theme changes; there is no public API for it before the start.

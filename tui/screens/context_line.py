@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 FRESH = 5.0
-"""Seconds for which data counts as live: an idle context is read every four seconds."""
+"""Seconds for which data counts as live. An idle context is read every four seconds."""
 SEP = "   "
 WIDE = 100
 """Minimum width at which the first line fits completely."""

@@ -159,8 +159,8 @@ class Journal:
             self._launched[context][name] -= 1
 
     def launched(self, contexts: Collection[str]) -> set[str]:
-        """Return the names of jobs launched in these contexts, that `read_launches` has read so far. Deleted
-        jobs are included: their outputs may still exist."""
+        """Return the names of the jobs launched in these contexts that `read_launches` has read so far.
+        Deleted jobs are included, because their outputs may still exist."""
         # Copy at once: another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
         return {name for context_counts in counts for name, times in context_counts if times > 0}

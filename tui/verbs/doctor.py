@@ -48,7 +48,7 @@ async def doctor(run: Run) -> int:
 
 
 def _opened(run: Run):  # type: ignore[no-untyped-def]
-    """Return the unconnected backend: an unreachable service is a result here, not an error."""
+    """Return the unconnected backend, because an unreachable service is a result here, not an error."""
     from contextlib import aclosing
 
     from tui.backends.factory import open_backend

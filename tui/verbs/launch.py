@@ -59,7 +59,7 @@ from tui.verbs.run import (
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 NAMES = 15.0
-"""Seconds for which a dry run waits for the names of the jobs: a cluster's jobs are listed each time."""
+"""Seconds for which a dry run waits for the names of the jobs. A cluster's jobs are listed each time."""
 PATIENCE = 600.0
 """Seconds after which --wait stops waiting for a service that does not answer."""
 

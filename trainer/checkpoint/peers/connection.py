@@ -29,7 +29,7 @@ CONNECT_SECONDS = 5.0
 PURPOSE = "peer copies 2"
 """The purpose of the key in the handshake, with the version of this protocol."""
 _MESSAGE_BYTES = 4 << 20
-"""Longest line, in bytes: a manifest has about 100 bytes per file."""
+"""Maximum length of a line in bytes. A manifest has about 100 bytes per file."""
 _BLOCK = 1 << 20
 _MAX_SHOWN = 60
 

@@ -27,7 +27,7 @@ _FAILURES = (GoogleAPIError, GoogleAuthError, RequestException, DataCorruption, 
 _RETRY_SECONDS = 30.0
 """Seconds for which the client retries a request; the uploader tries again later."""
 _LIST_SECONDS = 2.0
-"""Seconds for which the client retries a listing: the caller tries again, and a signal must not wait."""
+"""Seconds for which the client retries a listing. The caller tries again, and a signal must not wait."""
 _LIST_TIMEOUT = 10.0
 """Seconds without an answer after which a listing request fails."""
 _PARALLEL = 8

@@ -14,7 +14,7 @@ class RemoteStoreError(Exception):
 
 
 class MissingError(RemoteStoreError):
-    """The store answered that this bucket or file does not exist: a retry can't succeed."""
+    """The store answered that this bucket or file does not exist, so a retry can't succeed."""
 
 
 class RemoteStore(Protocol):

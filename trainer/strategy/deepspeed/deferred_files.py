@@ -32,7 +32,8 @@ class DeferredFiles:
         return getattr(self._engine, name)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Do nothing yet: a disk error must not stop one rank before a collective call of all ranks."""
+        """Do nothing yet, because a disk error must not stop one rank before a collective call of all
+        ranks."""
 
     def save(self, state_dict: Any, path: str) -> None:
         """Copy the file. Its name, without the step's folder, selects the buffers."""

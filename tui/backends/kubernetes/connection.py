@@ -32,7 +32,7 @@ READ = 10.0
 """Timeout in seconds for one object, or for one page of a list."""
 CHANGE = 15.0
 CREATE = 30.0
-"""Timeout in seconds of a create request: admission webhooks may take up to 30 s, and the request is not sent
+"""Timeout in seconds of a create request. Admission webhooks may take up to 30 s, and the request is not sent
 twice."""
 CONNECT = 5.0
 FIRST_DELAY, MOST_DELAY = 0.25, 8.0
@@ -52,7 +52,7 @@ _KEEP_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
-"""Socket options that find a lost server within 30 s: a watch may be silent for minutes."""
+"""Socket options that find a lost server within 30 s, because a watch may be silent for minutes."""
 
 PAGE = 1000
 """Page size of a list."""

@@ -11,7 +11,7 @@ from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import ApiType
 
 REMEMBERED = 300.0
-"""Seconds for which an answer is cached: a role may be granted in the meantime."""
+"""Seconds for which an answer is cached. A role that is granted in the meantime takes effect afterwards."""
 AT_ONCE = 8
 _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 Question = tuple[str, str, str, str]

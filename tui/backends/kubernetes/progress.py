@@ -38,7 +38,7 @@ FIRST_LOSSES = 4
 MOST_LINES = 200_000
 """Maximum number of lines of a log that are searched for training steps."""
 GLANCE = 8.0
-"""Timeout in seconds of reading one log for a list: for a lost node the API server takes 30 s.
+"""Timeout in seconds of reading one log for a list. For a lost node the API server takes 30 s.
 
 A failed read is not repeated, because the list is read again soon.
 """

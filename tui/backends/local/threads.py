@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a daemon thread: an executor's thread would delay the program's exit."""
+    """Run `work` in a daemon thread, because an executor's thread would delay the program's exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -36,7 +36,8 @@ from tui.domain.vertex.worker_pools import PREFIX
 COUNTERS = frozenset({NET_IN, NET_OUT})
 BEFORE = timedelta(seconds=300)
 AFTER = timedelta(seconds=600)
-"""Extension of the window after the job's end: series start late and lag (docs/facts/vertex.md 6.1)."""
+"""Extension of the window after the job's end, because series start late and lag (docs/facts/vertex.md
+6.1)."""
 MOST_POINTS = 2000
 """Maximum number of points of a series. A longer series has rates over longer periods."""
 PAGE = 100_000

@@ -96,7 +96,7 @@ class Resources(ResourceService):
         return await self.get(name)
 
     async def _change(self, verb: str, name: str) -> None:
-        """Send the change once: a repeated reboot would be another reboot."""
+        """Send the change only once, because a repeated request would reboot twice."""
         client = self._clients.resources(region_in(name, COLLECTION))
         await self._clients.once(
             f"{verb} the persistent resource {name}",

@@ -29,7 +29,7 @@ from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 Pb = Any
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 BACK = timedelta(days=1)
-"""Period in which logs are searched: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
+"""Period in which logs are searched, because an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 LONGEST_CHANGE = 45 * 60.0
 """Maximum wait for a model to be deployed, in seconds. The service's own limit is not documented."""
 

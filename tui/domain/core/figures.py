@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 MOST_STEPS = 10**12
 """Largest count of steps."""
 LARGEST = 1e40
-"""Largest magnitude: float32 ends at 3.4e38, and squares of values must not overflow."""
+"""Maximum magnitude. float32 ends at 3.4e38, and squares of values must not overflow."""
 
 
 def figure(value: object) -> float | None:

@@ -34,15 +34,15 @@ class Column:
     flex: bool = False
     fold: bool = True
     whole: bool = False
-    """Whether the cell is left out rather than truncated: a truncated number is wrong, a truncated name
-    ambiguous."""
+    """Whether the cell is left out rather than truncated, because a truncated number is wrong and a truncated
+    name is ambiguous."""
     ends: bool = False
     """Whether cells differ at their ends, as numbered names do. A long cell uses free room, and is truncated
     in its middle."""
 
     @property
     def min_width(self) -> int:
-        """The smallest width: the title is never truncated."""
+        """The minimum width, which fits the title because a title is never truncated."""
         return max(self.width, len(self.title))
 
 

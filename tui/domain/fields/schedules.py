@@ -43,7 +43,7 @@ def _short_time(at: datetime, now: datetime) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Format a time in this machine's zone, with its offset: the cron may have another zone."""
+    """Format a time in this machine's zone, with its offset, because the cron may have another zone."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M %z}"
 
 

@@ -304,5 +304,5 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """Remove the escapes of a word: in a job without parameters `${` needs none."""
+    """Remove the escapes of a word, because `${` needs no escape in a job without parameters."""
     return text.replace("$${", "${")

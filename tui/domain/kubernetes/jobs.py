@@ -366,7 +366,7 @@ _AFTER = timedelta(seconds=5)
 
 
 def _until(end: datetime | None, failures: Sequence[ReplicaFailure]) -> Sequence[ReplicaFailure]:
-    """Drop failures after the job's end: remaining pods may fail repeatedly then."""
+    """Drop failures after the job's end, when the remaining pods may fail repeatedly."""
     return [
         failure for failure in failures if end is None or failure.at is None or failure.at <= end + _AFTER
     ] or failures
@@ -402,7 +402,7 @@ def _again(replica: Replica, restarts: int) -> Replica:
 
 
 def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
-    """Return the restarts that the counts omit: only a JobSet counts the pods that it replaces."""
+    """Return the restarts that the counts omit, because only a JobSet counts the pods that it replaces."""
     if not str(obj.get("apiVersion") or "").startswith("kubeflow.org/"):
         return ""
     if related.events is None:

@@ -139,7 +139,7 @@ def server_fields(obj: Mapping[str, Any]) -> list[Path]:
 
 
 def _without_controller(job: dict[str, Any]) -> None:
-    """Remove the labels with which a batch Job selects its pods: another Job needs its own labels."""
+    """Remove the labels with which a batch Job selects its pods, because another Job needs its own labels."""
     spec = job.get("spec")
     if not isinstance(spec, dict) or spec.get("manualSelector"):
         return

@@ -59,7 +59,8 @@ class Pod:
     started: datetime | None = None
     """When the newest run of its container started."""
     first_started: datetime | None = None
-    """When the first run started, or shortly before: a pod has the times of its last two runs only."""
+    """Time at which the first run started, or shortly before. A pod has the times of its last two runs
+    only."""
     ended: datetime | None = None
     exit_code: int | None = None
     restarts: int = 0

@@ -15,7 +15,7 @@ from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENT
 
 LONGEST_NAME = 128
 OFTEN = timedelta(minutes=10)
-"""Interval below which runs may overlap: provisioning of a task alone takes a minute or two."""
+"""Interval below which runs may overlap. Provisioning a task alone takes a minute or two."""
 _COUNTED = 1000
 """Maximum number of counted runs."""
 

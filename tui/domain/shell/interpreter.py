@@ -66,7 +66,7 @@ def _run_program(reading: ScriptReading, node: Any) -> bool | None:
 
 
 def _broken(reading: ScriptReading, node: Any) -> None:
-    """Refuse a syntax error beside a call: the call may be truncated."""
+    """Refuse a syntax error beside a call, because the call may be truncated."""
     near = [n for n in (node.prev_named_sibling, node, node.next_named_sibling) if n is not None]
     if any(reading.program in reading.source.of(n) for n in near):
         text = reading.source.of(node)

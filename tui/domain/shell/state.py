@@ -13,7 +13,7 @@ _MOST_TOTAL = 8_000_000
 """Maximum number of characters in all texts together; each text also counts `_EACH` characters."""
 _EACH = 16
 _MOST_PARSED = 500_000
-"""Maximum number of characters that are parsed: the parser's tree takes 200 bytes for each."""
+"""Maximum number of characters that are parsed. The parser's tree takes 200 bytes per character."""
 _MOST_PIPES = 2000
 """Maximum number of `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 2.0

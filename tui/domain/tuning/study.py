@@ -69,7 +69,7 @@ class Study:
 
 
 def trials_of(job: Job) -> int:
-    """The final number of trials: a finished grid may have fewer than allowed."""
+    """The final number of trials. A finished grid may have fewer trials than allowed."""
     done = job.state is JobState.SUCCEEDED and job.tasks
     return len(job.tasks) if done else study_of(job).trials or len(job.tasks)
 

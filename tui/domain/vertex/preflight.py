@@ -223,7 +223,7 @@ COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
 
 def substituted(value: str, old: str, new: str) -> str | None:
     """Replace `old` with `new` in a `value` that is `old` or a path with it; None for any other value. A part
-    without a slash does not count: a `1` would match by chance."""
+    without a slash does not count, because a `1` would match by chance."""
     if value == old:
         return new
     head, parts, tail = old.partition(value)

@@ -162,7 +162,7 @@ def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
 
 def taken_by(job: Job) -> dict[str, int]:
     """The metrics that a listed job uses, without boot disks, which lists do not contain. A job on a
-    persistent resource uses no quota: the resource uses it."""
+    persistent resource uses no quota itself, because the resource uses it."""
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
         metrics = catalog.quota_metrics(

@@ -82,7 +82,7 @@ class ActiveFault:
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
 
     async def hold(self) -> None:
-        """Poll until the fault is cleared: the bucket server has a separate event loop."""
+        """Poll until the fault is cleared, because the bucket server has a separate event loop."""
         waited = 0.0
         while not self.limit.over and waited < SILENT_SECONDS:
             await asyncio.sleep(_POLL)
@@ -130,7 +130,8 @@ class ApiFaults:
         return active
 
     def _near(self, method: str) -> str:
-        """Return methods with a similar name, and the services: all methods would not fit into a status."""
+        """Return methods with a similar name, and the services. A list of all methods would not fit into a
+        status."""
         names = dict(sorted((name.lower(), names_of(service, name)[1]) for service, name in self._known))
         similar = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
         services = sorted({names_of(*known)[1].rpartition(".")[0] for known in self._known})

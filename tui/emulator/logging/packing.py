@@ -30,7 +30,7 @@ STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
 """Maximum number of blocks that one step rewrites because of late rows."""
 LEAST = BLOCK // 4
-"""Minimum number of rows to pack: fewer rows would make a small block or rewrite other blocks."""
+"""Minimum number of rows to pack. Fewer rows would make a small block or rewrite other blocks."""
 
 
 async def run_packing(store: EntryStore) -> None:

@@ -70,7 +70,7 @@ class PipelineParts:
     children: Children
     state: StateDir
     planning: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planner"))
-    """Thread of all plans: the first plan of a large pipeline takes a second."""
+    """Thread that makes all plans, because the first plan of a large pipeline takes a second."""
 
 
 class PipelineRuns(JobRuns[PipelineJob]):

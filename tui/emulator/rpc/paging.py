@@ -114,7 +114,7 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
 
 
 def keep_only(pbs: Iterable[Pb], fields: Mask | None) -> None:
-    """Clear all other fields in place: copying field by field takes three times as long."""
+    """Clear all other fields in place, because copying field by field takes three times as long."""
     if fields is not None:
         for pb in pbs:
             for field in pb.DESCRIPTOR.fields:

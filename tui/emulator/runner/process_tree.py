@@ -32,7 +32,7 @@ class Proc:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Identity of the process: a later process with the same pid has another start time."""
+        """Identity of the process. A later process with the same pid has a different start time."""
         return self.pid, self.start
 
     @property

@@ -97,7 +97,8 @@ class JobRun:
         self._running_since = 0.0
         """Time of the last "Job is running." in the log."""
         self._started_at: float | None = None
-        """Monotonic time of the first attempt's start in seconds: the wall clock may be set in between."""
+        """Monotonic time of the first attempt's start in seconds, because the wall clock may be set in
+        between."""
         if job.pb.HasField("start_time"):
             age = clock.time() - job.pb.start_time.ToNanoseconds() / 1e9
             self._started_at = time.monotonic() - max(0.0, age)

@@ -49,7 +49,7 @@ class ArtifactRegistry:
         return _tag(match, match["tag"])
 
     async def list_tags(self, request: Pb) -> Pb:
-        """Return all tags on one page: the configuration has only a few."""
+        """Return all tags on one page, because the configuration has only a few."""
         match = _PACKAGE.fullmatch(request.parent)
         if match is None:
             raise invalid(("parent", f"{request.parent!r} must be the name of a package"))

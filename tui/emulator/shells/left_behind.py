@@ -1,4 +1,4 @@
-"""Ends programs whose server was killed: nothing reads their output or waits for their end."""
+"""Ends programs whose server was killed, because nothing reads their output or waits for their end."""
 
 from __future__ import annotations
 

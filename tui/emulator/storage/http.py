@@ -32,7 +32,8 @@ class ConnectionCut(Exception):
 
 
 class BucketRequest:
-    """One request. `parts` are the path's segments, each decoded separately: a name may contain slashes."""
+    """One request. `parts` are the path's segments, each decoded separately, because a name may contain
+    slashes."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]

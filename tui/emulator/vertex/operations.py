@@ -379,7 +379,7 @@ class Operations:
     async def list(
         self, request: operations_pb2.ListOperationsRequest
     ) -> operations_pb2.ListOperationsResponse:
-        """List operations, newest first. Filters are not supported: a deletion has only its name."""
+        """List operations, newest first. Filters are not supported, because a deletion has only its name."""
         location = _LOCATION.fullmatch(request.name)
         if location is None:
             raise invalid(("name", f"{request.name!r} must have the form projects/P/locations/L"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 8_192
-"""Number of characters shown of a line: laying out more takes too long for a key."""
+"""Maximum number of characters shown of a line. Laying out more would delay key presses."""
 
 
 class MessageScreen(ModalScreen[None]):

@@ -19,7 +19,7 @@ CHECKPOINT, ATTEMPT = "▴", "◆"
 MARKED = {CHECKPOINT: "checkpoint", ATTEMPT: "attempt"}
 """The meaning of each mark at the foot of a chart."""
 MOST_MARKS = 60
-"""Number of drawn marks, the newest first: a chart has about as many columns."""
+"""Maximum number of drawn marks; the newest marks are drawn. A chart has about as many columns."""
 READ_SECONDS = 30.0
 _ATTEMPTS = frozenset({"resumed", "preempted"})
 

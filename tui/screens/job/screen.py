@@ -127,12 +127,12 @@ class JobScreen(FrameScreen):
     # Updates
 
     def _jobs_changed(self, change: JobChange) -> None:
-        """Read this job at once when the list drops it: an ended job is rarely read."""
+        """Read this job immediately when the list drops it, because an ended job is rarely read."""
         if self.job_name in change.removed:
             self.feed.kick()
 
     def _connection_changed(self, _status: ConnectionStatus) -> None:
-        """Use the new session after a reconnect: the old session is closed."""
+        """Use the new session after a reconnect, because the old session is closed."""
         session = self.console.session
         if session is not None and session is not self.feed.session:
             self.feed.use(session)

@@ -54,7 +54,7 @@ CHECK_AFTER = 0.4
 CONNECT_AFTER = 1.0
 """Seconds between attempts while the console is not connected."""
 HELD_KEY_SECONDS = 1.0
-"""Seconds after a failed launch before enter works again: a held key is one press."""
+"""Seconds after a failed launch before enter works again, so that a held key counts as one press."""
 CHECK_SECONDS = 5.0
 """Seconds that a launch waits for unfinished checks."""
 

@@ -79,7 +79,7 @@ class FormScreen(FrameScreen):
         background(self, self.refresh_draft, "form-check", exclusive=False)
 
     def on_screen_resume(self) -> None:
-        """Read the quotas: another screen may have read newer quotas."""
+        """Read the quotas, because another screen may have read newer quotas."""
         super().on_screen_resume()
         self._estimates.read_quotas()
 

@@ -411,8 +411,8 @@ class JobFeed:
         self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
-        """Read lines older than those read so far. The first line's time is not a limit: a replica whose
-        clock is behind writes such lines at any time."""
+        """Read lines older than those read so far. The first line's time is not a limit, because a replica
+        whose clock is behind writes such lines at any time."""
         before, added, read = len(self.buffer), 0, 1
         if not before or not self.older_left or self.buffer.full:
             return OlderLines(0)

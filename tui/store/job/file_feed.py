@@ -77,11 +77,11 @@ class FileFeed:
         return datetime.now(UTC)
 
     def silent_for(self) -> timedelta | None:
-        """Return `None`: a file is never silent."""
+        """Return `None`, because a file is never silent."""
         return None
 
     async def read_older(self) -> OlderLines:
-        """Return no lines: a file has no older lines."""
+        """Return no lines, because a file has no older lines."""
         return OlderLines(0)
 
     async def run(self) -> None:

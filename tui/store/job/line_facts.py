@@ -17,8 +17,8 @@ from tui.store.job.training import JobTraining
 from tui.store.log.lines import Lines
 
 AT_ONCE = 0.004
-"""Seconds of reading lines before the event loop runs: progress lines of other trainers cost about 0.2 ms
-each, so that a page of them would block a key for seconds."""
+"""Seconds of reading lines before the event loop runs. Progress lines of other trainers take about 0.2 ms
+each, so a page of them would block a key for seconds."""
 MOST_BETWEEN = 64
 """Number of ordinary lines between checks of the clock; one line costs about 4 µs."""
 

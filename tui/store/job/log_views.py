@@ -113,8 +113,9 @@ class LogViews:
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next error after line `number`, or before it with a negative `way`; a traceback
-        is one error. `None` while `errors_unknown`: the error may be in lines that are not searched yet."""
+        """Number of the next error after line `number`, or before it with a negative `way`; a traceback is
+        one error. `None` while `errors_unknown`, because the error may be in lines that are not searched yet.
+        """
         if self._errors is None:
             minimum = max(self.filter.severity, Severity.ERROR)
             self._errors = self.buffer.view(replace(self.filter, severity=minimum, gaps=False))

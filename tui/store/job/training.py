@@ -28,7 +28,7 @@ class JobTraining:
         """Time of the newest step that the progress includes."""
         self._ordered: tuple[TrainingStep, ...] | None = None
         self._history: History | None = None
-        """Samples and history, cached until a new step arrives: every repaint reads them."""
+        """Samples and history, cached until a new step arrives, because every repaint reads them."""
 
     @property
     def progress(self) -> Progress:
@@ -123,7 +123,8 @@ class JobTraining:
             self._catch_up(self.steps[max(self.steps)])
 
     def _catch_up(self, sample: TrainingStep) -> None:
-        """Apply a step newer than the progress: another replica's line may arrive before the step's line."""
+        """Apply a step newer than the progress, because another replica's line may arrive before the step's
+        line."""
         progress = self.progress
         if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
             return

@@ -29,7 +29,7 @@ HURRIED, HURRY = 2.0, 20.0
 REST = 4.0
 """Smallest ratio of the interval to the duration of the last read."""
 QUIET = 4.0
-"""Seconds between reads of this machine while no job is active: only a launch can change the list."""
+"""Seconds between reads of this machine while no job is active, when only a launch can change the list."""
 MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, to find deletions by other programs."""
@@ -38,7 +38,7 @@ WHOLE_REST = 100
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between reads of the progress."""
 PROGRESS_WAIT = 1.0
-"""Seconds that a round waits for the progress: unreadable logs must not delay the list."""
+"""Seconds that a round waits for the progress, so that unreadable logs do not delay the list."""
 A_FRAME = 0.03
 """Time in seconds within which a screen paints a change."""
 FIRST_LOOK = 100

@@ -29,7 +29,7 @@ _MAGIC = b"vxl2"
 _PLAIN_MAGIC = b"vxl1"
 """Magic of blocks that an earlier version wrote, with uncompressed columns."""
 _LEVEL = 1
-"""zstd level: compressing a line takes a tenth of the time of the rest of the encoding."""
+"""zstd level. Compressing a line takes a tenth of the time of the rest of the encoding."""
 _MAX_BLOCK = 1 << 30
 """Maximum size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")
@@ -91,7 +91,7 @@ def _numbered(replicas: Sequence[str], names: Sequence[str]) -> bytes:
 
 
 def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
-    """Return the bytes of one block in parts: joining them would copy the entire block."""
+    """Return the bytes of one block in parts, because joining them would copy the entire block."""
     names = list(dict.fromkeys(lines.replicas))
     header_json = json.dumps([header.first, header.last, header.replaces, names]).encode()
     columns = (

@@ -45,7 +45,8 @@ def begin_log(folder: Path, created: datetime | None) -> None:
 
 
 def _folder_prefix(job_name: str) -> str:
-    """Return the prefix for the job's complete name: another job's id may be equal, or begin with this id."""
+    """Return the prefix for the job's complete name, because another job's id may be equal to this id or
+    begin with it."""
     job = job_name.rpartition("/")[2] or "job"
     readable = "".join(c if c.isalnum() else "-" for c in job)[:40]
     return f"{readable}-{_digest(job_name)}-"

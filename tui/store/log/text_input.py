@@ -23,7 +23,7 @@ CHUNK = 64 * 1024
 GROWTH = 1024 * 1024
 """Number of bytes that one call may decompress."""
 _ZSTD_PIECE = 512
-"""Number of compressed bytes per step: every three bytes may expand to a block of 128 KiB."""
+"""Number of compressed bytes per step. Every three bytes may expand to a block of 128 KiB."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FIRST = 4

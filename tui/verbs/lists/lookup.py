@@ -38,7 +38,8 @@ class Noun:
     singular: str
     verb: str
     chosen_id: bool = False
-    """Whether users choose the id: two regions may share it, and the display name identifies nothing."""
+    """Whether users choose the id. Two regions may then share an id, and the display name identifies
+    nothing."""
 
 
 def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: Noun) -> T:

@@ -197,7 +197,8 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 
 def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
-    """Raise VerbFailure if the name exists: both schedules would run, and no verb could distinguish them."""
+    """Raise VerbFailure if the name exists, because both schedules would run, and no verb could distinguish
+    them."""
     other = next((each for each in existing if each.display_name == name), None)
     if other is not None:
         raise VerbFailure(

@@ -275,7 +275,7 @@ def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
 
 
 def _as_wide(parts: list[Part], cells: int) -> list[Part]:
-    """Return the first parts, at least `cells` wide: the rest is out of view, and measuring it is slow."""
+    """Return the first parts, at least `cells` wide. The rest is out of view and slow to measure."""
     start, wide = [], 0
     for text, style in parts:
         shown = start_of(text, cells - wide)

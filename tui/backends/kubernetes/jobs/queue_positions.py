@@ -16,7 +16,7 @@ from tui.domain.kubernetes.workloads import at
 
 Obj = Mapping[str, Any]
 RECENT = 5.0
-"""Seconds for which a summary is cached: the screen reads its job every second."""
+"""Seconds for which a summary is cached. Without a cache, a screen would request it every second."""
 
 
 class QueuePositions:

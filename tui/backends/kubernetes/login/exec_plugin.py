@@ -26,7 +26,7 @@ EXTENSION = "client.authentication.k8s.io/exec"
 """Name of the cluster extension that the plugin receives as `config`."""
 VERSIONS = {f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1")}
 SECONDS = 30.0
-"""Longest login in seconds: an exec plugin may call a token service."""
+"""Maximum duration of a login in seconds. An exec plugin may call a token service."""
 MOST_BYTES = 4_000_000
 """Maximum size of a kubeconfig or a certificate in bytes."""
 _FILES = ("certificate-authority", "client-certificate", "client-key")

@@ -164,7 +164,8 @@ class JobWatch:
             self._take(read_pod(obj, self.replica_of), obj)
 
     def _pod_deleted(self, obj: Obj) -> None:
-        """Read the last state of a deleted pod: no other watch event may have reported how the pod ended."""
+        """Read the last state of a deleted pod, because no other watch event may have reported how the pod
+        ended."""
         if belongs(obj, self.job):
             self._take(read_pod(obj, self.replica_of), obj)
 

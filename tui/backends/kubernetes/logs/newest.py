@@ -1,4 +1,4 @@
-"""Reads the newest lines of a job's pods without reading entire logs: the API can read a log from its end."""
+"""Reads the newest lines of a job's pods from the end of each log, without reading entire logs."""
 
 from __future__ import annotations
 

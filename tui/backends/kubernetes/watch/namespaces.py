@@ -1,4 +1,4 @@
-"""Finds configured namespaces that do not exist: the API server lists them as if they were empty."""
+"""Finds configured namespaces that do not exist, because the API server lists them as if they were empty."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MissingNamespaces:
             self._looked_at = time.monotonic()
 
     async def repeat(self) -> None:
-        """Look missing namespaces up again: they may have been created since."""
+        """Look up missing namespaces again, because they may have been created since."""
         if self.errors and time.monotonic() - self._looked_at >= REPEAT:
             await self.refresh()
 

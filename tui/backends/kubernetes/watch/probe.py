@@ -1,4 +1,5 @@
-"""Checks whether the cluster answers now: an open watch continues even if every request is refused."""
+"""Checks whether the cluster answers now, because an open watch continues even if every request is
+refused."""
 
 from __future__ import annotations
 

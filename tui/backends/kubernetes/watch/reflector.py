@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 Obj = Mapping[str, Any]
 PAGE = 250
-"""Page size: parsing 250 objects takes about 10 ms, too short to delay a key press noticeably."""
+"""Page size. Parsing 250 objects takes about 10 ms, too short to delay a key press noticeably."""
 WATCH_SECONDS = 240, 300
 """Range of the duration of a watch in seconds: random, so that watches don't reconnect together."""
 SHORT = 1.0
@@ -79,7 +79,8 @@ class Reflector(Generic[T]):
         self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
-        """Keys of deleted objects in `_versions`: an older event must not restore a deleted object."""
+        """Keys of deleted objects in `_versions`. They prevent an older event from restoring a deleted
+        object."""
         self._point, self._point_number = "", 0
         """The resourceVersion up to which everything has been delivered."""
         self._newest = ""
@@ -239,7 +240,8 @@ class Reflector(Generic[T]):
             self.changed(key)
 
     def _reach(self, version: str) -> None:
-        """Record that everything up to this version is delivered: older events can't arrive any more."""
+        """Record that everything up to this version is delivered, because older events can't arrive any
+        more."""
         if not version:
             return
         self._point, self._point_number, self._newest = version, _number(version), version

@@ -184,7 +184,7 @@ def _parameters(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
 
 
 def _whole(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert integral floats to integers: a Struct has only floats."""
+    """Convert integral floats to integers, because a Struct has only floats."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in numbers.items()

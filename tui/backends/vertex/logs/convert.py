@@ -105,7 +105,7 @@ def _second(seconds: int) -> datetime:
 
 
 def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Convert a Struct to Python values. Integral numbers become `int`: the wire has only doubles."""
+    """Convert a Struct to Python values. Integral numbers become `int`, because the wire has only doubles."""
     fields, values = struct.fields, dict[str, Any]()
     # For speed, this loop avoids items() and calls for numbers and strings: a JSON line spends most of its
     # time here.

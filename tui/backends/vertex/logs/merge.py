@@ -86,7 +86,7 @@ class LogMerger:
             self._generations.popleft()
 
     def forget(self, before: datetime) -> None:
-        """Drop keys received before this time: the service does not deliver those entries again."""
+        """Drop keys received before this time, because the service does not deliver those entries again."""
         while len(self._generations) > 1 and self._generations[0].last < before:
             self._generations.popleft()
 

@@ -28,7 +28,7 @@ PER_JOB = 40
 ALONE = 10
 """Maximum number of jobs that one `read` reads individually."""
 FIRST_LOSSES = 4
-"""Number of jobs whose first loss is read in one `read`: reads are limited, and the next read continues."""
+"""Number of jobs whose first loss is read in one `read`. Reads are limited, and the next `read` continues."""
 BEFORE = timedelta(days=1)
 """Maximum time by which a line may be dated before its job's creation: another time zone, or a clock set
 back. Reads of many jobs' progress go no further back."""

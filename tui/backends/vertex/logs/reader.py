@@ -107,7 +107,7 @@ class LogReader:
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime:
-        """Return the earliest own time that an entry can have: an unbounded read is slow
+        """Return the earliest timestamp that an entry can have, because an unbounded read is slow
         (docs/facts/vertex.md 5.2).
 
         The job's creation time is not a bound, because a replica's clock may be behind by any time.

@@ -322,7 +322,8 @@ class LogTail:
         return None if self._open_stream is None or lists else self._beat.due
 
     async def _replace_silent_stream(self, now: float) -> None:
-        """Poll, and open another stream later: the current stream has not delivered what a list has found."""
+        """Poll, and open another stream later, because the current stream has not delivered what a list has
+        found."""
         self._beat.deaf_at = None
         if self._open_stream is not None:
             await self._close_stream()
@@ -366,7 +367,7 @@ class LogTail:
             self._drain(now)
 
     def _drain(self, now: float) -> None:
-        """Read the remaining entries by lists: the job has ended."""
+        """Read the remaining entries by lists, because the job has ended."""
         self._draining = Draining(now)
         self._times.list_at = now
 

@@ -23,8 +23,8 @@ from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
-"""Maximum number of task jobs in a filter, the newest: a filter may have 20,000 characters
-(docs/facts/vertex.md 5.3)."""
+"""Maximum number of task jobs in a filter; the newest jobs are used. A filter may have at most 20,000
+characters (docs/facts/vertex.md 5.3)."""
 WATCH = 5
 """Number of reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
 KEPT = 50_000

@@ -34,7 +34,8 @@ from tui.domain.kubernetes.pods import Pod, words_of
 EVENTS_KEPT = timedelta(hours=1)
 """Default time for which a cluster stores an Event after its last occurrence."""
 NEAR = timedelta(seconds=30)
-"""Maximum distance between an Event of a node and a pod's end that it explains: clocks of nodes differ."""
+"""Maximum time between a node's Event and the end of a pod that the Event explains, because the clocks of
+nodes differ."""
 _SECOND = timedelta(seconds=1)
 """Resolution of Event times."""
 _STOPS_WITHIN = timedelta(seconds=15)

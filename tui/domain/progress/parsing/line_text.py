@@ -7,7 +7,7 @@ import re
 MOST_CHARACTERS = 2_000
 """Number of characters that are read of one part; a progress line is shorter."""
 MOST_PARTS = 64
-"""Number of parts that are read of one entry: a bar that rewrites itself may write thousands."""
+"""Maximum number of parts that are read from one entry. A bar that rewrites itself may write thousands."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
 _RANK = re.compile(r"\s{0,4}\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?")
 _DIGIT = re.compile(r"[0-9]")

@@ -32,7 +32,7 @@ STEP_NAMES = (
     "train_iteration",
     "iter", "iters", "it",
 )  # fmt: skip
-"""Names of steps, the best first: in a line with two counts, the other one counts micro-batches."""
+"""Names of steps, the best first. In a line with two counts, the other count is of micro-batches."""
 LOSS_NAMES = (
     "loss", "train_loss", "training_loss", "loss_train", "lm_loss", "loss_metrics_global_avg_loss",
     "global_avg_loss", "avg_loss", "average_loss", "mean_loss", "total_loss", "train_loss_step", "loss_step",

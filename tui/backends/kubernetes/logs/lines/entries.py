@@ -13,7 +13,7 @@ from tui.domain.log.json_line import NotAnObject, parse_json_line, pieces
 from tui.domain.log.judge import SeverityJudge
 
 PLAIN = Severity.INFO
-"""Severity of a line that states none: the API does not distinguish stdout from stderr."""
+"""Severity of a line that states none. The API does not distinguish stdout from stderr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ContainerName:
     namespace: str
     pod: str
     uid: str
-    """The pod's uid: another pod may get the same name."""
+    """The pod's uid, because another pod may get the same name."""
     container: str
     replica: str
     main: bool = True

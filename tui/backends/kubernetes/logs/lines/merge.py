@@ -133,7 +133,7 @@ class Merge:
                 limit = stamp if limit is None else min(limit, stamp)
 
     def _take_overdue(self, due: list[LogEntry], now: float) -> None:
-        """Move entries that have waited long to `due`: a clock that is hours slow would delay the log."""
+        """Move overdue entries to `due`, because a clock that is hours slow would otherwise delay the log."""
         for source in self._sources:
             while source.queue and source.queue[0][1] <= now - STALLED:
                 due.append(source.queue.popleft()[2])

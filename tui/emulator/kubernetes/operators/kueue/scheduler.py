@@ -24,7 +24,7 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"
 REST = 4
-"""Minimum delay before a pass, as a multiple of the last pass's duration: changes come in bursts."""
+"""Minimum delay before a pass, as a multiple of the last pass's duration, because changes come in bursts."""
 
 
 class QueueScheduler(Controller):
