@@ -93,7 +93,7 @@ class VxtuiApp(ConsoleApp):
     # Start and end
 
     def on_load(self) -> None:
-        """Hand the terminal over to Textual, which uses it from here on."""
+        """Hand the terminal over to Textual, which uses it from then on."""
         hand_over()
 
     def on_mount(self) -> None:

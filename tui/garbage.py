@@ -18,7 +18,7 @@ FEW = 10
 MANY = 50
 """Collections of the middle generation after which a full one runs even while keys are pressed."""
 LAST_RESORT = 500
-"""Collections of the middle generation after which Python runs a full one by itself."""
+"""Collections of the middle generation after which Python runs a full one on its own."""
 GROWTH = 1.25
 """Growth factor of the old objects before the next full collection."""
 

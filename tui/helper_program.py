@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 MOST_OUTPUT = 1_000_000
-"""Largest output in bytes."""
+"""Maximum size of the output in bytes."""
 _GROUP_SECONDS = 5.0
 """Seconds in which a process group ends after SIGTERM."""
 

@@ -8,7 +8,7 @@ repository says when it writes). So an owner also increments a counter every few
 machine whose counter does not change for `_SILENCE` seconds has ended. A restart of the same launch never
 waits.
 
-Between attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` beside it,
+Between attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` next to it,
 with the same kind of lock and counter: the folder stays with an owner whose launch is alive.
 
 Two jobs on two machines that check at the same moment can both take the folder where `flock` does not work.

@@ -19,7 +19,7 @@ _PYTHON = Path(sysconfig.get_paths()["stdlib"])
 _SKIPPED_OF_PYTHON = {"site-packages", "test"}
 """Folders of Python's library that are not part of the default data."""
 PIECE = 512 * 1024
-"""Largest text that is read and tokenised at once, in bytes."""
+"""Maximum size of a text that is read and tokenised at once, in bytes."""
 
 OnRead = Callable[[int], None]
 """Function that receives the number of bytes that were read."""

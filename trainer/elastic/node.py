@@ -128,7 +128,7 @@ class ElasticNode:
         close_all(streams, code)
 
     def missing(self) -> str:
-        """The event that this node waits for, in words."""
+        """The event that this node waits for, as text."""
         if self._serving is not None:
             return self._serving.lead.missing()
         if self._context.problem:

@@ -43,9 +43,9 @@ _SAMPLES = 8
 _MAX_WORKERS = 4
 """Maximum number of a rank's worker processes, e.g. of a DataLoader, whose stacks are read."""
 _MAX_STACKS = 1 << 20
-"""Longest output of faulthandler that is read, in bytes."""
+"""Maximum length of faulthandler's output that is read, in bytes."""
 _MAX_CODE = 120
-"""Longest source line, in characters."""
+"""Maximum length of a source line, in characters."""
 _MAX_ANSWER = 4 << 20
 
 

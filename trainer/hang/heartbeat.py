@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 FILE = "VXTUI_HEARTBEAT_FILE"
-"""Variable with the path of a rank's heartbeat; stacks and answers are beside it, with other suffixes."""
+"""Variable with the path of a rank's heartbeat; stacks and answers are next to it, with other suffixes."""
 SUPERVISOR = "VXTUI_SUPERVISOR_PID"
 """Variable with the id of the process that reads the heartbeat, and may read the rank's stacks."""
 STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"

@@ -56,8 +56,8 @@ class Collective:
 class RankRecord:
     """The state of one rank. `frames` are the frames of its main thread, the innermost first.
 
-    With `answered`, its collectives are known. `state` is the state of its process in words; `members` are
-    the ranks of each group, if the rank knows them. `running` is the fraction of a second in which it had or
+    With `answered`, its collectives are known. `state` is the state of its process as text; `members` are the
+    ranks of each group, if the rank knows them. `running` is the fraction of a second in which it had or
     wanted a processor, `calls` is the number of functions that its main thread called in that second,
     `io_rate` is the bytes that it read and wrote. For `seconds_left` more it may be without progress in its
     phase.
@@ -162,7 +162,7 @@ def _collective(group: str, entry: Mapping[str, Any]) -> Collective:
 
 
 def group_words(records: list[RankRecord], name: str) -> str:
-    """The name of a group in words."""
+    """The name of a group as text."""
     titles = [record.titles[name] for record in records if record.titles.get(name)]
     title = titles[0] if titles else ""
     if title == "default_pg":

@@ -121,7 +121,7 @@ def computes(frames: Sequence[Frame]) -> bool:
 
 
 def activity(frames: Sequence[Frame]) -> str:
-    """The activity of the frames in words; "" if they are only the user's code."""
+    """The activity of the frames as text; "" if they are only the user's code."""
     if any(_has(frame, _LOADING) for frame in frames):
         return "data loading"
     return "compiling" if compiles(frames) else ""

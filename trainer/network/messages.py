@@ -16,7 +16,7 @@ from typing import Any
 from trainer.network.handshake import NO_KEY, Handshake, HandshakeError
 
 _MAX_BYTES = 1 << 20
-"""Longest line in bytes. A peer that sends a longer line does not belong to this run."""
+"""Maximum length of a line in bytes. A peer that sends a longer line does not belong to this run."""
 _MAX_UNSENT = 16 << 20
 """Bytes that may wait for the peer; a peer with more unread bytes counts as lost."""
 _MAX_SHOWN = 60

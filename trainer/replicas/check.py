@@ -161,7 +161,7 @@ class ReplicaCheck:
         return self._folder / f"replica-values-{self._group.rank}.pt"
 
     def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
-        """Largest difference between this rank's values and those that it computed the first time; NaN if
+        """Maximum difference between this rank's values and those that it computed the first time; NaN if
         unknown."""
         greatest = 0.0
         try:

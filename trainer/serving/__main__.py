@@ -26,7 +26,7 @@ from trainer.serving.answerer import ServedModel, open_answerer
 from trainer.structured_log import emit
 
 MAX_REQUEST = 16 << 20
-"""Largest request in bytes; Vertex AI's own limit for a public endpoint is 1.5 MB."""
+"""Maximum size of a request in bytes; Vertex AI's own limit for a public endpoint is 1.5 MB."""
 _MAX_DIGITS = 12
 
 

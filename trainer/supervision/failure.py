@@ -47,7 +47,8 @@ _EXPECTED: dict[type[Exception], int] = {
 _FIRST_SECONDS = 2.0
 """Seconds that a process without a supervisor waits for local rank 0 to report the same error."""
 _MAX_TRACEBACK = 32_000
-"""Largest traceback in characters: container runtimes split long lines; Cloud Logging's limit is 256 KiB."""
+"""Maximum length of a traceback in characters, because container runtimes split long lines; Cloud Logging's
+limit is 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)

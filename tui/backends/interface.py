@@ -240,7 +240,7 @@ class JobService(ABC):
         raise NotOffered("Jobs of this kind can't be looked up by launch.")
 
     async def cancel(self, name: str) -> None:
-        """Request the cancellation of a job. The job ends a little later."""
+        """Request the cancellation of a job. The job ends shortly afterwards."""
         raise NotOffered(f"{name} can't be cancelled: jobs of this kind don't support it.")
 
     async def delete(self, name: str) -> None:

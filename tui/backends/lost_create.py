@@ -14,7 +14,7 @@ from tui.domain.core.text import sentences
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between searches for a job after a lost reply. The first search is immediate."""
 LOOK_SECONDS = 10.0
-"""Longest total time of all searches, in seconds."""
+"""Maximum total time of all searches, in seconds."""
 
 
 async def created_job(

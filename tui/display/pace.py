@@ -25,7 +25,7 @@ LOST = 2.0
 QUEUE = 0.1
 """Seconds that a byte may be queued before the line counts as behind."""
 MIN_WINDOW, MAX_WINDOW = 2048, 262_144
-"""Smallest and largest number of bytes that may be in flight without an answer."""
+"""Minimum and maximum number of bytes that may be in flight without an answer."""
 SHARE = 0.5
 """Fraction of a slow line for frames not caused by a key. The rest is reserved for keys."""
 KEY_TAKES = 0.012

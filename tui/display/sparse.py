@@ -15,7 +15,7 @@ MIN_IN_ROW = 4
 MIN_PIECES = 24
 """Minimum number of pieces in one row, and in all rows, for which writing by style saves bytes."""
 MAX_STYLES = 0.5
-"""Largest ratio of styles to pieces at which writing by style saves bytes."""
+"""Maximum ratio of styles to pieces at which writing by style saves bytes."""
 
 
 class Piece(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 SOCKET_LIMIT = 100
-"""Longest usable path of a Unix socket, in bytes; the kernel's own limit is 107."""
+"""Maximum usable path length of a Unix socket, in bytes; the kernel's own limit is 107."""
 
 
 class StateDirError(Exception):

@@ -127,7 +127,7 @@ class GcsStore:
         """Copy the object, or all objects below it, to `root`/BUCKET/OBJECT; return the number of bytes
         copied.
 
-        A token file is copied with the files beside it. A copy that is up to date is not copied again.
+        A token file is copied with the files next to it. A copy that is up to date is not copied again.
 
         Raises:
             RemoteStoreError: if the copy fails or the object does not exist.

@@ -122,7 +122,7 @@ def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.
 
 @dataclass(frozen=True, slots=True)
 class Visual:
-    """The visual tokens that the language model reads, padded to the largest number in the micro-batch.
+    """The visual tokens that the language model reads, padded to the maximum number in the micro-batch.
 
     `levels` are [B, K, D] each: the pooled tokens, then each deepstack level. Each image has `counts` [B]
     tokens, in raster order, at `places` [B, K, 2], the rows and columns of its grid. `extents` [B] is the

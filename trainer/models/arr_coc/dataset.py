@@ -170,7 +170,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
 
 
 def most_frequent(answers: Sequence[str]) -> str:
-    """The most frequent answer, the first one among equals."""
+    """The most frequent answer, the first one in case of a tie."""
     return max(answers, key=answers.count)
 
 

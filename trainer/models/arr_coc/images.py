@@ -14,7 +14,7 @@ from trainer.errors import DataError, one_line
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded. It needs 192 MiB, and a file of a few KiB may request more."""
 MAX_ASPECT = 200
-"""Largest ratio of an image's sides, as in Qwen's processor."""
+"""Maximum ratio of an image's sides, as in Qwen's processor."""
 Grid = tuple[int, int]
 """Rows and columns of visual tokens."""
 

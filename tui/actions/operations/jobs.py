@@ -42,7 +42,7 @@ class JobOperations:
         self._backend = backend
 
     async def cancel(self, job: Job) -> Outcome[str]:
-        """Request the cancellation of a job, which ends a little later."""
+        """Request the cancellation of a job, which ends shortly afterwards."""
 
         async def cancel(service: JobService) -> str:
             await service.cancel(job.name)

@@ -370,7 +370,7 @@ class _Request:
     accept: str = ""
     stream: bool = False
     silence: float | None = 0.0
-    """Longest silence of a stream in seconds; `None` for no limit, 0.0 for the value of `within`."""
+    """Maximum silence of a stream in seconds; `None` for no limit, 0.0 for the value of `within`."""
 
     @property
     def content(self) -> bytes | None:

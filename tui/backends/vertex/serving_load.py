@@ -26,7 +26,7 @@ RESOURCE = "aiplatform.googleapis.com/Endpoint"
 WINDOW = timedelta(minutes=5)
 """Time before now that the metrics cover. The service's points arrive up to some minutes late."""
 PERIOD = 60
-"""Shortest alignment period of the service, in seconds."""
+"""Minimum alignment period of the service, in seconds."""
 Aligner = common.Aggregation.Aligner
 _Key = tuple[str, str, str]
 """Region, endpoint id, and id of the deployed model."""

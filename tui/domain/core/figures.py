@@ -6,7 +6,7 @@ import math
 from datetime import datetime, timedelta
 
 MOST_STEPS = 10**12
-"""Largest count of steps."""
+"""Maximum count of steps."""
 LARGEST = 1e40
 """Maximum magnitude. float32 ends at 3.4e38, and squares of values must not overflow."""
 

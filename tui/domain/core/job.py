@@ -106,7 +106,7 @@ class Job:
     reason: str = ""
     """The service's own words for the reason for its state."""
     waiting: tuple[str, ...] = ()
-    """Reasons of its wait, in words."""
+    """Reasons why the job waits, as text."""
     diagnosis: Diagnosis | None = None
     """The diagnosis and fix if the service's objects contain them; otherwise `domain.jobs.diagnosis` finds
     them."""

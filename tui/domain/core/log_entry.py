@@ -84,7 +84,7 @@ class LogGap:
 
     @property
     def missing(self) -> str:
-        """Number of missing lines, in words."""
+        """Number of missing lines, as text."""
         return "lines not delivered" if self.count is None else f"{pieces(self.count, 'line')} not delivered"
 
     @property

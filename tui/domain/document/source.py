@@ -36,7 +36,7 @@ class Problem:
     """A problem with a file: location, text and fix.
 
     `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` the
-    same in words; `edits` (of the file's own paths) fix the problem if the user has no choice.
+    same as text; `edits` (of the file's own paths) fix the problem if the user has no choice.
     """
 
     file: str

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 DEEPEST = 64
-"""Largest depth of nesting in a file; no job needs more than ten levels."""
+"""Maximum depth of nesting in a file; no job needs more than ten levels."""
 
 MOST_NODES = 300_000
 """Maximum number of keys and values in a text."""

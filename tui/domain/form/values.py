@@ -92,7 +92,7 @@ def duration_text(text: str) -> str:
 
 
 MOST_JSON = 300
-"""Longest list or mapping that a row shows and edits, in characters."""
+"""Maximum length of a list or mapping that a row shows and edits, in characters."""
 
 
 def json_line(value: Any) -> str:

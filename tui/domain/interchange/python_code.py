@@ -103,7 +103,7 @@ class EnvironmentValue:
 
 @dataclass(frozen=True, slots=True)
 class JoinedText:
-    """In place of a text: texts and values of the environment, one after the other."""
+    """In place of a text: texts and values of the environment, one after another."""
 
     parts: tuple[str | EnvironmentValue, ...]
 

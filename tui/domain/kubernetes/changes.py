@@ -44,7 +44,7 @@ class Bounds:
 
     @property
     def words(self) -> str:
-        """The bounds in words, e.g. `1–3 workers`."""
+        """The bounds as text, e.g. `1–3 workers`."""
         if self.least == self.most:
             return pieces(self.least, "worker")
         return f"{self.least}–{pieces(self.most, 'worker')}"

@@ -39,7 +39,7 @@ class Condition:
 
     @property
     def words(self) -> str:
-        """The condition in words, e.g. `Reason: message`."""
+        """The condition as text, e.g. `Reason: message`."""
         return (
             f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
         )

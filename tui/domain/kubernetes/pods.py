@@ -259,7 +259,7 @@ _WORDS = {
 
 
 def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
-    """Return a pod's reason in words; `spot` is true for a Spot node."""
+    """Return a pod's reason as text; `spot` is true for a Spot node."""
     if reason == "NodeLost":
         return "node preempted (GKE Spot)" if spot else "node lost or shut down"
     if reason == "Evicted" and message:
@@ -268,7 +268,7 @@ def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
 
 
 def reason_words(pod: Pod) -> str:
-    """Return the pod's reason in words, or "" if it runs or succeeded."""
+    """Return the pod's reason as text, or "" if it runs or succeeded."""
     if not pod.reason or pod.state is JobState.SUCCEEDED:
         return ""
     if pod.reason == "Error" and pod.exit_code is not None:

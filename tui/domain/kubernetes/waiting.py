@@ -1,4 +1,4 @@
-"""Why a job of a cluster does not run yet, in words, and the next step.
+"""Why a job of a cluster does not run yet, as text, and the next step.
 
 The checks are in the order of a job's waits: for its queue (Kueue), for its gang (PodGroup), for nodes (the
 scheduler and the autoscaler), for its image and volumes.

@@ -17,7 +17,7 @@ from tui.domain.document.decoding import decode_json
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
-"""Largest depth of an object; deeper objects stay text. protobuf clients refuse 100 nested messages, and each
+"""Maximum depth of an object; deeper objects stay text. protobuf clients refuse 100 nested messages, and each
 level needs three."""
 MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""

@@ -27,7 +27,7 @@ _PATH = re.compile(
 )
 _SWITCHES = {"", "true", "false", "none", "null", "auto", "yes", "no", "on", "off"}
 MAX_PATH = 200
-"""Longest path, in characters; a longer value can be a secret."""
+"""Maximum length of a path, in characters; a longer value can be a secret."""
 LONG = 16
 """Minimum length at which a value with digits counts as a secret even under an ambiguous name (`key`,
 `auth`)."""

@@ -37,6 +37,6 @@ _SENT: dict[str, FieldType] = {
     "preflightValidations": BOOLEAN,
 }
 PIPELINE_JOB_BODY = FieldType("message", fields={"templatePath": STRING, **_SENT}, type="PipelineJob")
-"""A profile's fields of a pipeline job; `templatePath` is a file beside it, sent as `pipelineSpec`."""
+"""A profile's fields of a pipeline job; `templatePath` is a file next to it, sent as `pipelineSpec`."""
 PIPELINE_JOB_RESOURCE = {**RESOURCE, **_SENT}
 """The fields of the request."""

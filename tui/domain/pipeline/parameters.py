@@ -16,7 +16,7 @@ from tui.domain.spec.values import text as scalar_text
 
 VALUES = ("pipelineJob", "runtimeConfig", "parameterValues")
 LARGEST = 2**53
-"""Largest exact integer: a google.protobuf.Value stores doubles."""
+"""Maximum exact integer, because a google.protobuf.Value stores doubles."""
 WORDS = {
     "STRING": "text",
     "NUMBER_INTEGER": "an integer",

@@ -27,7 +27,7 @@ class PipelineRun:
 
     @property
     def on_failure(self) -> str:
-        """The effect of a failed task on other tasks, in words."""
+        """The effect of a failed task on other tasks, as text."""
         if self.failure_policy.endswith("FAIL_FAST"):
             return "no further task starts"
         return "tasks that do not depend on it continue"

@@ -52,7 +52,7 @@ class ResourcePool:
 
     @property
     def machine(self) -> str:
-        """The machine in words, without the disk: `a2-highgpu-8g + 8 A100`."""
+        """The machine as text, without the disk: `a2-highgpu-8g + 8 A100`."""
         return machine_words(self.machine_type, self.accelerator_type, self.accelerator_count)
 
 
@@ -141,7 +141,7 @@ def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | 
 
 
 def machine_words(machine: str, accelerator: str, count: int) -> str:
-    """The machine in words, e.g. `n1-standard-4` or `a2-highgpu-8g + 8 A100`."""
+    """The machine as text, e.g. `n1-standard-4` or `a2-highgpu-8g + 8 A100`."""
     short = ACCELERATOR_SHORT.get(accelerator, accelerator)
     return f"{machine} + {count} {short}" if accelerator and count else machine
 

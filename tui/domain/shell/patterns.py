@@ -10,7 +10,7 @@ from tui.domain.log.pattern import PatternError, compiled_with_groups
 from tui.domain.shell.state import MOST_TEXT, TooMuch
 
 _LONGEST = 2000
-"""Longest pattern in characters."""
+"""Maximum length of a pattern in characters."""
 
 
 def _atoms(pattern: str, *, greedy: bool) -> list[str]:

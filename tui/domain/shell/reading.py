@@ -171,7 +171,7 @@ class ScriptReading:
         return Word(self.values.template(text), line, column, names, problem)
 
     def read_file(self, name: str) -> str:
-        """Read a file that the script wrote or that is beside it. Raises OSError."""
+        """Read a file that the script wrote or that is next to it. Raises OSError."""
         path = self.state.path(name)
         if path in self.state.files:
             return self.state.files[path]

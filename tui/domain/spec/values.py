@@ -21,7 +21,7 @@ def text(value: str | float | bool) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a value in words, for a sentence."""
+    """Return a value as text, for a sentence."""
     if isinstance(value, Mapping):
         return "fields"
     if isinstance(value, list):

@@ -17,7 +17,7 @@ from tui.domain.spec.field_table import (
 )
 
 DEEPEST = 4
-"""Largest depth of conditional parameters in a form or check."""
+"""Maximum depth of conditional parameters in a form or check."""
 _SPEC = "StudySpec.ParameterSpec"
 
 

@@ -40,7 +40,7 @@ class StudyParameter:
 
     @property
     def words(self) -> str:
-        """The range in words, e.g. `0.001 … 0.1 log` or `adam, sgd`."""
+        """The range as text, e.g. `0.001 … 0.1 log` or `adam, sgd`."""
         if self.values:
             return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in self.values)
         return f"{self.low:g} … {self.high:g}" + (" log" if self.log else "")

@@ -285,7 +285,7 @@ def dated(job: Job, prices: Prices | None = None) -> str:
 def spent(
     job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
 ) -> Range | None:
-    """USD so far for all replicas since the first start; None if the time or a price is unknown.
+    """The cost so far in USD for all replicas since the first start; None if the time or a price is unknown.
 
     The time between attempts counts too, because the service does not report it. On Spot that time is free,
     so the result is an upper bound. `rate` is the cost per hour if the caller knows it; for a composite job

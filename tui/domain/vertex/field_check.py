@@ -18,7 +18,7 @@ from tui.domain.vertex.sources import JSON_MAPPING
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
-"""Largest duration of a protobuf Duration, in seconds."""
+"""Maximum duration of a protobuf Duration, in seconds."""
 _WHOLE = re.compile(r"-?\d{1,19}")
 _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
 LIST = "profile.list"

@@ -22,7 +22,7 @@ from tui.emulator.vertex.operations import Operations
 EventPb = event_types.Event.pb()
 SubgraphPb = lineage_subgraph.LineageSubgraph.pb()
 MAX_HOPS = 100
-"""Largest depth of an artifact's lineage, as documented; 0 also requests this depth."""
+"""Maximum depth of an artifact's lineage, as documented; 0 also requests this depth."""
 _t = metadata_service
 
 

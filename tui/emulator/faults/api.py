@@ -25,7 +25,7 @@ STORAGE_METHODS = tuple(f"{STORAGE}.{verb}" for verb in ("GET", "HEAD", "POST", 
 GARBAGE = b"\xff\xff\xff\xff<html>502 Bad Gateway</html>"
 """Bytes that no protobuf message and no JSON text begins with."""
 SILENT_SECONDS = 3600.0
-"""Longest silence in seconds; clients give up earlier."""
+"""Maximum silence in seconds; clients give up earlier."""
 _POLL = 0.05
 
 

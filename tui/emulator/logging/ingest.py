@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 """Seconds between reads of the files while there are jobs to watch."""
 ROUND_SECONDS = 0.1
-"""Longest duration of a round in seconds, which bounds the wait of other writers."""
+"""Maximum duration of a round in seconds, which bounds the wait of other writers."""
 RETRY_MIN, RETRY_MAX = 0.5, 10.0
 """Seconds before a retry after a failed write: doubled from the minimum to the maximum."""
 ORPHAN_SECONDS = 30.0

@@ -22,7 +22,7 @@ INTERVAL_SECONDS = 6 * 3600.0
 SIZE_SECONDS = 5.0
 """Seconds between checks of the size."""
 _ROOM_SHARE = 16
-"""Divisor of the size limit: 1/16 of it is freed at once, so that not every check deletes."""
+"""Divisor of the size limit: 1/16 of it is freed in one step, so that not every check deletes."""
 
 
 async def run_retention(store: EntryStore, max_bytes: int) -> None:

@@ -32,7 +32,7 @@ DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
 """Default and longest time in seconds for which entries wait for late entries (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
-"""Largest response in bytes, below the 4 MiB that a client accepts by default."""
+"""Maximum size of a response in bytes, below the 4 MiB that a client accepts by default."""
 MAX_BUFFERED = 200_000
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024
 """Size limit of a session's buffer in bytes. Further entries are only counted (NOT_CONSUMED)."""

@@ -16,12 +16,12 @@ DISK_TYPE, DISK_GB = "pd-ssd", 100
 
 
 def most(pool: Pb) -> int:
-    """Return the largest number of replicas that a resource pool can have."""
+    """Return the maximum number of replicas that a resource pool can have."""
     return int(pool.autoscaling_spec.max_replica_count or pool.replica_count)
 
 
 def size(pool: Pb, used: int) -> int:
-    """Return the replicas of a resource pool while `used` are in use. Autoscaling follows at once."""
+    """Return the replicas of a resource pool while `used` are in use. Autoscaling follows immediately."""
     least = pool.autoscaling_spec.min_replica_count
     return max(int(least), used) if pool.HasField("autoscaling_spec") else int(pool.replica_count)
 

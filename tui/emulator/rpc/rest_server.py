@@ -34,7 +34,7 @@ from tui.emulator.rpc.rest_routes import Route, routes_of
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 32 * 1024 * 1024
-"""Largest request body in bytes."""
+"""Maximum size of a request body in bytes."""
 
 LARGE = 64 * 1024
 """Size in bytes at which a message is converted in a thread."""

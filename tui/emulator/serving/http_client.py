@@ -10,7 +10,7 @@ from typing import Any
 import h11
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Largest response in bytes. A larger response counts as no response."""
+"""Maximum size of a response in bytes. A larger response counts as no response."""
 CUT_OFF = "the server closed the connection without an answer, or its answer is not HTTP"
 IDLE = 32
 """Number of idle connections that stay open."""

@@ -67,7 +67,7 @@ class ModelService(ResourceServer):
         ]
 
     async def upload(self, request: Pb) -> Pb:
-        """Store a model or a version of it. The operation is done at once, because nothing is copied."""
+        """Store a model or a version of it. The operation is done immediately, because nothing is copied."""
         refuse(_upload_problems(request))
         async with self._lock:
             stored, version, others = self._uploaded(request)

@@ -35,7 +35,7 @@ from tui.emulator.vertex.operations import Operations
 
 SERVICE = "google.cloud.aiplatform.v1.PredictionService"
 MAX_REQUEST = 1_500_000
-"""Largest prediction request in bytes, the documented limit of shared public endpoints."""
+"""Maximum size of a prediction request in bytes, the documented limit of shared public endpoints."""
 ANSWER_SECONDS = 60.0
 """Maximum wait for a server's response in seconds, the documented limit of those endpoints."""
 LONGEST_ERROR = 1500

@@ -19,7 +19,7 @@ from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 NEW = "0"
 """Key of a traffic split that denotes the model being deployed."""
 MAX_TIMEOUT = 2 * 3600
-"""Largest ModelContainerSpec.deployment_timeout in seconds."""
+"""Maximum ModelContainerSpec.deployment_timeout in seconds."""
 MAX_ALIAS = 128
 _SERIES = re.compile(r"[a-z][a-z0-9]{1,5}-(standard|highmem|highcpu|megamem|ultramem)-[0-9]+")
 """Machine type names of Compute Engine. Prediction offers series that training lacks, e.g. e2."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 NAME_LIMIT = 1024
-"""Longest object name in bytes of UTF-8, the service's own limit."""
+"""Maximum length of an object name in bytes of UTF-8, the service's own limit."""
 PART_LIMIT = 255
-"""Longest part between slashes in bytes, a file system's limit."""
+"""Maximum length of a part between slashes in bytes, a file system's limit."""
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Folder of a bucket that a message names; the service's own bucket names are longer."""

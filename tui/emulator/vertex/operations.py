@@ -286,7 +286,7 @@ class Operations:
         return self._rows[number].operation
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
-        """Return an ended operation with this reply, for a method that completes at once."""
+        """Return an ended operation with this reply, for a method that completes immediately."""
         return await self.make(f"projects/{project}/locations/{location}", None, reply, NOTHING)
 
     async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:

@@ -36,7 +36,7 @@ class UnansweredLaunches:
 
     @property
     def names(self) -> str:
-        """The names of the launched jobs, in words."""
+        """The names of the launched jobs, as text."""
         return ", ".join(sent.name for sent in self._sent.values())
 
     async def settle(self) -> None:

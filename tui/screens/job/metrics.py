@@ -67,7 +67,7 @@ STEP = 0.02
 """Step of the crosshair as a fraction of the shown range."""
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 MIN_HEIGHT, MAX_HEIGHT = 10, 18
-"""Smallest and largest height of one chart, in lines."""
+"""Minimum and maximum height of one chart, in lines."""
 Drawn = tuple[ChartFormat, list[ChartLine]]
 """The format and the lines of a chart."""
 

@@ -1,4 +1,4 @@
-"""The choice of columns. The list behind the dialog shows each change at once."""
+"""The choice of columns. The list behind the dialog shows each change immediately."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PickScreen(title, options, free=True), picked)
 
     def _an_hour(self, machine: str, endpoint: ServingEndpoint) -> str:
-        """Return the cost of one machine, in words."""
+        """Return the cost of one machine, as text."""
         kind, count = catalog.built_in_accelerator(machine)
         costs = self._screen.console.costs
         text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
@@ -276,7 +276,7 @@ async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[
 
 
 def _serves(endpoint: ServingEndpoint) -> str:
-    """Return the deployed versions of an endpoint, in words."""
+    """Return the deployed versions of an endpoint, as text."""
     texts = [
         f"{deployed.percent} % {deployed.display_name} version {deployed.version}"
         for deployed in endpoint.deployed

@@ -48,7 +48,7 @@ METRICS_OVERLAP = timedelta(minutes=6)
 """Overlap of metric reads: cloud samples arrive up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
-"""Longest silence of a followed log. Its heartbeats are more frequent."""
+"""Maximum silence of a followed log. Its heartbeats are more frequent."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0

@@ -39,7 +39,7 @@ class Costs:
         self.reading_since: float | None = None
         """Monotonic time at which fetching began (s); `None` while no fetch runs."""
         self.answer: tuple[bool, str] | None = None
-        """Whether the last fetch succeeded, and its result in words."""
+        """Whether the last fetch succeeded, and its result as text."""
         self._seen: tuple[int, ...] = ()
 
     def load(self) -> None:
@@ -95,8 +95,8 @@ class Costs:
         return kept[2]
 
     def parts_spent(self, parts: Sequence[Job], now: datetime) -> tuple[Range | None, int]:
-        """Return USD so far of these own parts together, and the number of parts of unknown cost. The amount
-        is `None` if nothing is known, or while prices are not loaded."""
+        """Return the cost so far in USD of these own parts together, and the number of parts of unknown cost.
+        The amount is `None` if nothing is known, or while prices are not loaded."""
         if self.prices is None:
             return None, len(parts)
         spent = [self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)) for job in parts]
@@ -120,7 +120,8 @@ class Costs:
         return text
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """Return the upper bound of USD so far; `None` if unknown, or while prices are not loaded."""
+        """Return the upper bound of the cost so far in USD; `None` if unknown, or while prices are not
+        loaded."""
         if self.prices is None:
             return None
         cost: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
@@ -149,7 +150,7 @@ class Costs:
         return self.machine_rate(deployed.machine, region, replicas=least, accelerator=accelerator)
 
     def rate_words(self, rate: Range | None) -> str:
-        """Return a rate in words, e.g. `~$0.22`; · if unknown."""
+        """Return a rate as text, e.g. `~$0.22`; · if unknown."""
         # The module of costs is loaded with the prices.
         return NOT_MEASURED if rate is None else str(self._cost.money(rate))
 

@@ -27,14 +27,14 @@ HIDDEN_FACTOR = 6
 HURRIED, HURRY = 2.0, 20.0
 """Maximum interval after an operation of this console, and how long it applies, in seconds."""
 REST = 4.0
-"""Smallest ratio of the interval to the duration of the last read."""
+"""Minimum ratio of the interval to the duration of the last read."""
 QUIET = 4.0
 """Seconds between reads of this machine while no job is active, when only a launch can change the list."""
 MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, to find deletions by other programs."""
 WHOLE_REST = 100
-"""Smallest ratio of the time until the next full listing to the duration of the last."""
+"""Minimum ratio of the time until the next full listing to the duration of the last."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between reads of the progress."""
 PROGRESS_WAIT = 1.0

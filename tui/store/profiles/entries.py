@@ -104,7 +104,7 @@ class ProfileEntry:
 
     @property
     def owner(self) -> str:
-        """The owner in words."""
+        """The owner as text."""
         return "yours" if self.mine else "ready-made"
 
     def row(self, problem: str) -> ProfileRow:

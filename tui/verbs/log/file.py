@@ -57,7 +57,7 @@ class FilePrinter:
             self._input.close()
 
     def _replaced(self) -> str:
-        """Return whether a followed file was rotated or rewritten, in words; "" if it has only grown or is
+        """Return whether a followed file was rotated or rewritten, as text; "" if it has only grown or is
         missing for a moment."""
         try:
             there = self._path.stat()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 Range = tuple[float, float]
 MIN_SPAN = 5.0
-"""Shortest range that can be zoomed to, in seconds."""
+"""Minimum range that can be zoomed to, in seconds."""
 NEAR = 0.05
 """Fraction of the range within which the crosshair shows the nearest point's value."""
 

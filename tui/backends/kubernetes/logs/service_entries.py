@@ -27,7 +27,7 @@ ENDED = LAST - SECOND // 1000
 """Position of a container's end within its second: before the resulting conditions of the job."""
 _NANOSECONDS = re.compile(r"[0-9a-f]{16}")
 _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
-"""Pod conditions that events report as well."""
+"""Pod conditions that events report too."""
 
 
 def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEntry | None:

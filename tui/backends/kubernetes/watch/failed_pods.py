@@ -20,7 +20,7 @@ class FailedPods:
         self._of: dict[Hashable, dict[str, Pod]] = {}
 
     def note(self, job: Hashable, pod: Pod) -> None:
-        """Store the newest state of a pod that failed by itself."""
+        """Store the newest state of a pod that failed on its own."""
         if not failed_by_itself(pod) or pod.index is None:
             return
         pods = self._of.pop(job, {})

@@ -17,7 +17,7 @@ MOST = 4_000_000
 
 
 class _Generation:
-    """Hashed keys of entries that were received one after the other.
+    """Hashed keys of entries that were received one after another.
 
     A hash has 64 bits: two of a million keys are equal with a probability of one in 40 million. Full keys
     would take five times the memory.

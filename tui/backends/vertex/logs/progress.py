@@ -33,7 +33,7 @@ BEFORE = timedelta(days=1)
 """Maximum time by which a line may be dated before its job's creation: another time zone, or a clock set
 back. Reads of many jobs' progress go no further back."""
 ALONE_OVERLAP = timedelta(minutes=5)
-"""Largest difference between the clocks of a job and of the service."""
+"""Maximum difference between the clocks of a job and of the service."""
 STEP_PAGES = 20
 """Maximum number of pages of one `training_steps`. The next call continues."""
 STEP_KINDS = ("step", "eval")

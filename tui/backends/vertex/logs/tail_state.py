@@ -263,7 +263,7 @@ class Lateness:
     def __init__(self) -> None:
         self.seconds = 0
         self._ahead: float | None = None
-        """Largest lead of a receive time over the monotonic clock, in seconds."""
+        """Maximum lead of a receive time over the monotonic clock, in seconds."""
 
     def add(self, receipt: Receipt, now: float) -> None:
         """Add the receipt of a message that arrived at `now` (s, monotonic)."""

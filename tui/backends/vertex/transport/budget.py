@@ -3,7 +3,7 @@
 A project may make 60 log reads a minute and have 10 open tails, counted over all its callers
 (docs/facts/vertex.md 5.3). Each project has a folder with a file of the last granted reads, used under a
 lock, and a file for each tail. The tail's holder locks its file, so that a process that dies releases its
-tails. If the folder can't be used, each process applies the limits by itself.
+tails. If the folder can't be used, each process applies the limits on its own.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Container:
 
     @property
     def words(self) -> str:
-        """The container in words, e.g. `the container pytorch of Worker`."""
+        """The container as text, e.g. `the container pytorch of Worker`."""
         return f"the container {self.name} of {self.group}" if self.name else f"the container of {self.group}"
 
     def now(self, part: str) -> str:

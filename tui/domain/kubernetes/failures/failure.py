@@ -37,7 +37,7 @@ class ReplicaFailure:
 
     @property
     def cause(self) -> str:
-        """The failure in words, e.g. `out of memory (OOMKilled), exit code 137`."""
+        """The failure as text, e.g. `out of memory (OOMKilled), exit code 137`."""
         return self._with_code(self.words.rstrip("."))
 
     @property
@@ -58,7 +58,7 @@ def failure_of(pod: Pod, replica: str, count: int = 0) -> ReplicaFailure:
 
 
 def failed_by_itself(pod: Pod) -> bool:
-    """Whether the pod failed by itself, and not because it was deleted or its job was suspended or ended."""
+    """Whether the pod failed on its own, and not because it was deleted or its job was suspended or ended."""
     return pod.state is JobState.FAILED and not pod.stopped
 
 

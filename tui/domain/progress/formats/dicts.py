@@ -2,7 +2,7 @@
 
 `ProgressCallback.on_log` writes them above its bar, `PrinterCallback.on_log` prints them without bars
 (transformers `trainer_callback.py`; version 5 writes the numbers as text, version 4 as numbers). The dict has
-no step: the bar beside it has the step, or the epoch together with the run's length determines it. TRL's
+no step: the bar next to it has the step, or the epoch together with the run's length determines it. TRL's
 trainers print equal dicts.
 """
 

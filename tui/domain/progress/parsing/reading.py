@@ -34,7 +34,7 @@ class Bar:
 @dataclass(slots=True)
 class LineReading:
     """The content of one line; `None` for missing values. Only its creator sets the fields. A line has a
-    `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it."""
+    `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar next to it."""
 
     dialect: str
     step: int | None = None

@@ -21,7 +21,8 @@ MAX_RESOURCES = 100
 DEFAULT_PAGE, MAX_PAGE = 50, 1000
 """Limits of entries.list (docs/facts/vertex.md 5.3)."""
 SCAN_SECONDS = 10.0
-"""Longest scan in seconds; then a list returns the entries found so far and a token, as the API allows."""
+"""Maximum duration of a scan in seconds; then a list returns the entries found so far and a token, as the API
+allows."""
 
 _PARENT = re.compile(
     r"(?P<parent>(?:projects|organizations|folders|billingAccounts)/[^/\s]+)"

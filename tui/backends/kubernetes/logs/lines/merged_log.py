@@ -96,7 +96,7 @@ class MergedLog:
 class ClusterEntries:
     """Entries of the cluster itself, each delivered once.
 
-    Events and conditions are read one after the other. Their entries are held back and sorted until the log
+    Events and conditions are read one after another. Their entries are held back and sorted until the log
     begins.
     """
 

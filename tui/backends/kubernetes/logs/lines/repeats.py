@@ -10,7 +10,7 @@ from __future__ import annotations
 from tui.backends.kubernetes.logs.lines.stamped import SECOND
 
 OVERLAP = 2
-"""Seconds by which a read starts earlier than necessary, because a node's clock may be set back a little."""
+"""Seconds by which a read starts earlier than necessary, because a node's clock may be set back slightly."""
 
 
 class Repeats:
