@@ -25,7 +25,8 @@ from trainer.errors import CheckpointError
 MANIFEST = "manifest.json"
 EXTRA_STATE = "side.pt"
 FORMAT = 2
-"""Checkpoints of format 1 do not name their run, so no run continues from them."""
+"""Version of the checkpoint format. Checkpoints of format 1 do not name their run, so no run continues from
+them."""
 
 
 class FormatError(CheckpointError):

@@ -71,8 +71,8 @@ class ElasticTrainer(Trainer):
 
     def __init__(self, config: Config, link_path: str) -> None:
         self._epoch, self._changes = 0, False
-        """The epoch of this rank's membership (0 before the first), and whether this step is the last one in
-        it."""
+        """The epoch of this rank's membership (0 before the first), and whether this step is the last step of
+        that membership."""
         self._profiles = False
         """Whether this rank has created the profiler, which only rank 0 runs."""
         self._held = HeldState.NONE

@@ -246,7 +246,7 @@ def _wrong_order(
 
 
 def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
-    """The finding without a pending collective, from what is known."""
+    """The finding if no collective is pending, derived from the states and stacks of the ranks."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)

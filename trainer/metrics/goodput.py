@@ -96,7 +96,7 @@ class Goodput:
                 self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
 
     def count_restore(self, seconds: float) -> None:
-        """Count seconds of the start, until now in `init`, as loading a checkpoint."""
+        """Move `seconds` from `init` to `restore`: the time in which the start loaded a checkpoint."""
         self.seconds["restore"] += seconds
         self.seconds["init"] -= seconds
 

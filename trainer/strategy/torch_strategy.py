@@ -28,7 +28,7 @@ from trainer.torch_private import scaler_infinities
 
 
 class TorchStrategy(ABC):
-    """A `strategy.base.Strategy` without the wrapping of the model and the reduction of gradients."""
+    """Base class of strategies on torch. Subclasses wrap the model and control when gradients are reduced."""
 
     name = ""
     layout: ClassVar[CheckpointLayout]

@@ -51,7 +51,8 @@ class Action:
     name: str = ""
     """Name of the action in a sentence, if the short label of the footer is unsuitable."""
     when: tuple[str, ...] = ()
-    """Conditions of its screen that must be met, e.g. "job"; the screen explains an unmet condition."""
+    """Conditions of the action's screen that must be met, e.g. "job"; the screen explains an unmet
+    condition."""
     many: bool = False
     """Whether the action works on all marked jobs instead of the job under the cursor."""
     connects_later: bool = False

@@ -36,7 +36,7 @@ class Context:
     several contexts at once."""
 
     project: str = LOCAL
-    """Project id; for a cluster that of its Cloud Logging and Monitoring, if it has them."""
+    """Project id. For a cluster, the project of its Cloud Logging and Monitoring, if it has them."""
 
     regions: list[str] = field(default_factory=lambda: ["us-central1"])
     """Regions to list; the first is where a profile without a region is launched."""

@@ -45,7 +45,7 @@ class ResourceRecord:
     id: str
 
     COLLECTION: ClassVar[str] = ""
-    """Segment of the resource's name before its id."""
+    """Segment that precedes the id in the resource's name."""
 
     @property
     def name(self) -> str:

@@ -62,7 +62,7 @@ class Kind:
     services: Mapping[str, str] = field(default_factory=dict)
     """The class of the kind's `JobService`, by family of backends, e.g. `vertex`."""
     emulated: str = ""
-    """The `EmulatedKind` that serves its jobs in the emulator; "" if the emulator has none."""
+    """The `EmulatedKind` that serves jobs of this kind in the emulator; "" if the emulator has none."""
     fields: tuple[Field[JobRow], ...] = ()
     """Columns that the kind adds to the jobs list while a job of the kind is listed."""
     actions: tuple[KindAction, ...] = ()

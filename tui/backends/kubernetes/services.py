@@ -72,7 +72,8 @@ async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]
 
 
 async def still_served(connected: OpenCluster) -> bool:
-    """Log in again. Return whether the cluster and its types are unchanged: nothing must be rebuilt."""
+    """Log in again. Return whether the cluster and its types are unchanged, so that nothing must be
+    rebuilt."""
     cluster = connected.cluster
     before = cluster.connection.login
     await cluster.connection.open()

@@ -104,7 +104,7 @@ class Job:
     details: object = None
     """Data of the job's kind, such as the `Study` of a tuning job."""
     reason: str = ""
-    """The service's own words for the reason for its state."""
+    """Reason for the job's state, in the service's own words."""
     waiting: tuple[str, ...] = ()
     """Reasons why the job waits, as text."""
     diagnosis: Diagnosis | None = None
@@ -113,7 +113,7 @@ class Job:
     restarts_note: str = ""
     """Restarts that `Replica.restarts` omits; "" if it counts every restart."""
     progress_pattern: str = ""
-    """Regular expression for progress in its own log lines, see `tui.domain.progress.pattern`."""
+    """Regular expression for progress in the job's own log lines, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
     """Function of `partly_read` that reads a field; equal functions belong to equal jobs."""
 

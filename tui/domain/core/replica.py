@@ -29,7 +29,7 @@ class ReplicaGroup:
     """Accelerators of one replica."""
     image: str = ""
     min_replicas: int | None = None
-    """Minimum number of replicas while it runs; `None` if the service sets no bounds."""
+    """Minimum number of replicas while the job runs; `None` if the service sets no bounds."""
     max_replicas: int | None = None
 
     def replica(self, index: int) -> str:
@@ -68,9 +68,9 @@ class Replica:
     restarts: int | None = None
     """Number of restarts; `None` if the service does not count them."""
     reason: str = ""
-    """Reason for its state, e.g. `out of memory (OOMKilled)`."""
+    """Reason for the replica's state, e.g. `out of memory (OOMKilled)`."""
     pod: str = ""
-    """Name of its pod in a cluster."""
+    """Name of the replica's pod in a cluster."""
 
     @property
     def short(self) -> str:

@@ -16,7 +16,7 @@ class Artifact:
 
     uri: str
     type: str = ""
-    """Title of its schema, e.g. `system.Model`; "" if the service does not report it."""
+    """Title of the artifact's schema, e.g. `system.Model`; "" if the service does not report it."""
     name: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
 
@@ -37,14 +37,14 @@ class Task:
     """One task. Values that the service does not report are empty."""
 
     id: str
-    """Unique within its job."""
+    """Id of the task, unique within the job."""
     state: JobState = JobState.UNKNOWN
     job: str = ""
-    """Resource name of the job that runs it; "" before the job exists."""
+    """Resource name of the job that runs the task; "" before the job exists."""
     name: str = ""
     """The task's display name; "" if the id is the display name."""
     parent: str = ""
-    """Id of its parent task, e.g. a loop; "" for a task of the job itself."""
+    """Id of the parent task, e.g. a loop; "" for a task of the job itself."""
     group: bool = False
     """Whether the task only groups other tasks and runs nothing itself."""
     depends_on: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Task:
     reason: str = ""
     """The reason for a failure."""
     step: int | None = None
-    """Training step of its metrics."""
+    """Training step at which the metrics were measured."""
     start_time: datetime | None = None
     end_time: datetime | None = None
 

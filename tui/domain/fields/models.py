@@ -19,7 +19,7 @@ class ModelRow(NamedTuple):
     model: Model
     now: datetime
     newest: bool = True
-    """Whether the version is the first of its model's listed versions."""
+    """Whether this is the newest listed version of its model."""
     hidden: Sequence[Model] = ()
     """Older versions of the model that are hidden."""
     made_by: str = ""

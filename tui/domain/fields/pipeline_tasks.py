@@ -36,7 +36,7 @@ class PipelineRow(NamedTuple):
     mark: str = ""
     """Mark of a task with parts: shown or hidden."""
     more: str = ""
-    """Number of its hidden parts that have ended, as text."""
+    """Number of the task's hidden parts that have ended, as text."""
 
 
 def task_state(task: Task) -> Cell:

@@ -245,7 +245,7 @@ def inline_edits(root: Any, row: FormRow) -> Edits:
 
 
 def _value_path(row: FormRow) -> tuple[Path, Any]:
-    """Path of the row's value, and the value; a variable's value is beside its name."""
+    """The path of the row's value, and the value. A variable stores its value in a field beside its name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)
     return row.path, row.raw

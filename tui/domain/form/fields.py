@@ -215,7 +215,7 @@ SECTIONS = (
 )
 """Every group except the parameters, the pools and the study."""
 STUDY_SECTION = Section("study", "Study", "tuning", STUDY)
-"""Section of a tuning job; its base is the job's body."""
+"""Section of a tuning job; its fields are relative to the job's body."""
 
 PIPELINE = _fields(
     "pipeline",
@@ -241,7 +241,7 @@ PIPELINE = _fields(
 OWN_SECTIONS: Mapping[str, tuple[Section, ...]] = {
     "pipelineJob": (Section("pipeline", "Pipeline", "pipeline", PIPELINE),)
 }
-"""Sections that replace the pools for a body without a custom job; their base is the body."""
+"""Sections that replace the pools for a body without a custom job; their fields are relative to that body."""
 _TYPES = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
 
 

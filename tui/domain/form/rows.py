@@ -71,7 +71,7 @@ class FormRow:
     open: bool | None = None
     """Whether the row's child rows are shown; `None` without child rows."""
     parameter: str = ""
-    """Name of the parameter that is its entire value."""
+    """Name of the parameter that is the row's entire value."""
     help: str = ""
     """The help of a row without a field."""
     problems: tuple[Problem, ...] = ()

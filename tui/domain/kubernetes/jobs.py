@@ -70,11 +70,11 @@ class RelatedObjects:
     seen: Sequence[Pod] = ()
     """Failed pods, in their last state before their replacement."""
     events: EventIndex | None = None
-    """Events of its namespace and of nodes, or None if they can't be read."""
+    """Events of the job's namespace and of nodes, or None if they can't be read."""
     workload: Obj | None = None
     """The Workload of a job in a queue."""
     nodes: tuple[NodeShare, ...] = ()
-    """The nodes of its pods."""
+    """The nodes that run the job's pods."""
     started: datetime | None = None
     """First time at which the job was seen running, because its status has no start after its end."""
 

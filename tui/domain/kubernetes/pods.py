@@ -51,13 +51,13 @@ class Pod:
     group: str
     index: int | None
     job_index: int
-    """Index of its Job within the replicated job of a JobSet."""
+    """Index of the pod's Job within the replicated job of a JobSet."""
     state: JobState
     phase: str
     created: datetime | None = None
     node: str = ""
     started: datetime | None = None
-    """When the newest run of its container started."""
+    """Time at which the newest run of the pod's container started."""
     first_started: datetime | None = None
     """Time at which the first run started, or shortly before. A pod has the times of its last two runs
     only."""
@@ -65,16 +65,16 @@ class Pod:
     exit_code: int | None = None
     restarts: int = 0
     reason: str = ""
-    """Reason of its state, e.g. `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
+    """Reason for the pod's state, e.g. `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
     message: str = ""
     spot: bool = False
     gpus: int = 0
     cpus: float = 0.0
-    """CPUs that its containers request; 0 if unset."""
+    """CPUs that the pod's containers request; 0 if unset."""
     stopped: bool = False
     """Whether the pod was deleted before its end, and ended only because of the deletion."""
     failed_at: datetime | None = None
-    """Time at which the previous run of its container ended."""
+    """Time at which the previous run of the pod's container ended."""
     container: str = ""
     """The container with the reason and the exit code."""
 

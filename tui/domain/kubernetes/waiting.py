@@ -21,7 +21,7 @@ from tui.domain.kubernetes.workloads import at, elements, fields, whole
 Obj = Mapping[str, Any]
 _LONGEST = 300
 _MOST_PODS = 20
-"""Number of pods whose Events are read; the Events of other pods repeat them."""
+"""Number of pods whose Events are read. The Events of other pods repeat the same messages."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
 _REASON = re.compile(r", (?=insufficient )")
 """The separator between the reasons of two flavors."""
@@ -222,7 +222,7 @@ def _no_node(message: str) -> str:
 
 
 def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
-    """Return the autoscaler's last message: it adds nodes, or can't add them."""
+    """Return the autoscaler's last message, which says that it adds nodes or why it can't."""
     scaling = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
     if not scaling:
         return []

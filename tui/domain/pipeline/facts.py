@@ -27,9 +27,9 @@ class Fact:
     name: str
     value: str
     job: str = ""
-    """Name of the job that it links to."""
+    """Name of the job that the fact links to."""
     task: str = ""
-    """Id of the task that it links to."""
+    """Id of the task that the fact links to."""
 
     @property
     def key(self) -> str:

@@ -16,14 +16,14 @@ class PipelineRun:
     """Name of the compiled pipeline."""
     description: str = ""
     template: str = ""
-    """URI of its template; "" if the request contains the pipeline itself."""
+    """URI of the run's template; "" if the request contains the pipeline itself."""
     root: str = ""
-    """Folder in which its tasks write their outputs."""
+    """Folder in which the tasks of the run write their outputs."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     """Values set by the request; other parameters have the pipeline's defaults."""
     failure_policy: str = ""
     schedule: str = ""
-    """Resource name of the schedule that started it."""
+    """Resource name of the schedule that started the run."""
 
     @property
     def on_failure(self) -> str:

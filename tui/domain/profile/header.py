@@ -21,7 +21,7 @@ def top_names(value: Any) -> set[str]:
 
 
 def header_fields() -> dict[str, FieldType]:
-    """The fields of a header, with every registered body."""
+    """The fields of a header, including all registered bodies."""
     return {**HEADER, **{body: format_of(body).written for body in bodies()}}
 
 

@@ -25,7 +25,7 @@ class Schedule:
     context: str
     cron: str
     pipeline: str = ""
-    """Display name of its job, or name of its pipeline if the job has none."""
+    """Display name of the schedule's job, or name of its pipeline if the job has none."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None

@@ -10,7 +10,7 @@ from tui.domain.serving.traffic import Deployed, ServingEndpoint, SplitError
 STEPS = (10, 25, 50, 100)
 """Percentages of the requests, in the order of a rollout."""
 NEW = "0"
-"""Id of the model to deploy, in the traffic split of its deployment."""
+"""Id that stands for the model to deploy in the traffic split of its deployment."""
 
 
 def next_step(percent: int) -> int | None:

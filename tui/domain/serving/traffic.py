@@ -26,9 +26,9 @@ class Model:
     image: str = ""
     """URI of the serving container."""
     artifacts: str = ""
-    """gs:// folder with its weights."""
+    """gs:// folder with the model's weights."""
     made_by: str = ""
-    """Full resource name of the training pipeline or pipeline that created it."""
+    """Full resource name of the training pipeline or pipeline that created the model."""
     endpoints: tuple[str, ...] = ()
     """Full resource names of the endpoints that serve this version."""
     labels: Mapping[str, str] = field(default_factory=dict)

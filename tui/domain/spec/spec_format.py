@@ -62,7 +62,7 @@ class KnownJob:
     why: str = ""
     """Why the number of runs, or the machine, is unknown."""
     image: Path = ()
-    """Path of its image in the job of the launch, if the image is not in the spec."""
+    """Path of the image in the job of the launch, if the image is not in the spec."""
 
 
 @dataclass(frozen=True, slots=True)

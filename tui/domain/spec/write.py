@@ -143,7 +143,7 @@ def _ranks(fields: Mapping[str, FieldType], counts: dict[str, int]) -> dict[str,
 
 
 RANKS = {"name": -1, **_ranks(HEADER, {})}
-"""Rank of each field's name in the order of a file."""
+"""Rank of each field name in the order in which a file is written."""
 
 
 def in_order(value: Any, free: bool = False) -> Any:

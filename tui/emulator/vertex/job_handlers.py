@@ -174,7 +174,7 @@ class EmulatedKind:
     handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]
     """Makes the RPC handlers and the runner of the jobs from the shared parts and the open table."""
     calls_services: bool = False
-    """Whether its jobs call the RPCs of other services, which the emulator then opens first."""
+    """Whether jobs of this kind call the RPCs of other services, which the emulator then opens first."""
 
     async def open(self, parts: EmulatorParts) -> list[Method]:
         """Resume the jobs of this kind, and return its RPCs."""

@@ -1,4 +1,4 @@
-"""The operations of the open context. Their modules are imported on the first change."""
+"""The operations of the open context. Their modules are imported when an operation is first used."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ class ClusterTarget:
         self._screen = screen
 
     def action_suspend(self) -> None:
-        """End the pods but keep the job, after confirmation."""
+        """Suspend the job after confirmation: its pods end, but the job stays."""
         self._suspension("suspend")
 
     def action_resume(self) -> None:
-        """Start the job again, after confirmation."""
+        """Resume the suspended job after confirmation."""
         self._suspension("resume")
 
     def action_scale(self) -> None:

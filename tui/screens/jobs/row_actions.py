@@ -34,11 +34,11 @@ class RowActions:
             self._screen.console.open_job(self.current.name, tab=tab, job=self.current)
 
     def action_suspend(self) -> None:
-        """End the pods of the job but keep the job, after confirmation."""
+        """Suspend the job after confirmation: its pods end, but the job stays."""
         self._change("suspend")
 
     def action_resume(self) -> None:
-        """Start the suspended job again, after confirmation."""
+        """Resume the suspended job after confirmation."""
         self._change("resume")
 
     def _change(self, method: str) -> None:

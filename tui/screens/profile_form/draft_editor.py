@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """Run `work` in a thread and keep the screen responsive: a key would wait 5 ms at each switch."""
+    """Run `work` in a thread with a short switch interval, so that the screen stays responsive. With Python's
+    default interval, a key would wait 5 ms at each switch."""
     sys.setswitchinterval(RESPONSIVE_INTERVAL)
     try:
         return await asyncio.to_thread(work, *args, **more)

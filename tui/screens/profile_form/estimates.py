@@ -36,7 +36,7 @@ class RequestCost:
 
     estimate: Estimate
     reducers: str
-    """Price per hour of its reducers, or of the proposed reducers."""
+    """Price per hour of the request's reducers, or of the proposed reducers."""
 
 
 def request_cost(job: Mapping[str, Any], region: str, prices: Prices | None) -> RequestCost:

@@ -198,7 +198,8 @@ class JobFeed:
         self.kick()
 
     def kick(self, *, failing: bool = False) -> None:
-        """Read everything now; with `failing`, only what can't be read, as the service may be back."""
+        """Read all sources now; with `failing`, only the sources that can't be read, as the service may be
+        available again."""
         for name, source in self.sources.items():
             if source.error is not None or not failing:
                 source.failures = 0

@@ -40,7 +40,7 @@ CLOUD_LATE = timedelta(minutes=6)
 """Freshness of a cloud figure: one sample per minute, up to 240 s late (docs/facts/vertex.md 6.1), and one
 sample may be missing."""
 STEP_TOLERANCE = timedelta(seconds=5)
-"""Time within which replicas that report the same step count as level: their lines differ in time."""
+"""Time within which replicas that report the same step count as level, because their lines differ in time."""
 MAX_FRONT_STEPS = 256
 
 

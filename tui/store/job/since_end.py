@@ -13,7 +13,7 @@ class SinceEnd:
     def __init__(self) -> None:
         self._seen_unended = False
         self._ended_at: float | None = None
-        """Monotonic time of the end, which may precede the first observation."""
+        """Monotonic time of the job's end, which may precede the first observation of the job."""
 
     def look(self, job: Job) -> None:
         """Observe the job. If it is still running, its end is later than this observation."""

@@ -185,7 +185,8 @@ class Costs:
         return text
 
     def total_text(self, jobs: Iterable[Job]) -> str:
-        """Return `~$412/h` of these jobs, and how many have no known price; "" if nothing is known."""
+        """Return the hourly price of these jobs, e.g. `~$412/h`, and how many of them have no known price; ""
+        if no price is known."""
         return self.rates_text(self.rate(job) for job in jobs)
 
     def rates_text(self, rates: Iterable[Range | None]) -> str:

@@ -257,7 +257,7 @@ class JobStore:
         return JobChange(changed=tuple(changed))
 
     def _take_new(self, jobs: Sequence[Job]) -> JobChange:
-        """Store jobs of which none is known, as in a first listing; otherwise do nothing."""
+        """Store jobs if none of them is known, as in a first listing; otherwise do nothing."""
         names = [job.name for job in jobs]
         if not self.jobs.keys().isdisjoint(names):
             return JobChange()

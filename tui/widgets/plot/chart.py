@@ -353,7 +353,7 @@ def _logarithm(line: ChartLine) -> ChartLine:
 
 
 TicksOf = Callable[[float, float, int], list[float]]
-"""Returns up to so many round numbers between two others."""
+"""A function like `nice_ticks`: it returns at most `limit` round numbers between `low` and `high`."""
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 

@@ -431,7 +431,8 @@ class Table(ScrollView, can_focus=True):
     def _size_updated(
         self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
     ) -> bool:
-        """Choose the columns before the first paint in the new size: a resize event comes after it."""
+        """Choose the columns before the first paint in the new size, because the resize event arrives only
+        after that paint."""
         old = self._size
         changed = super()._size_updated(size, virtual_size, container_size, layout)
         if size != old:

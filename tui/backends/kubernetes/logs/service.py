@@ -30,7 +30,8 @@ from tui.domain.core.log_entry import LogEntry, LogGap
 
 PAGE = 1000
 QUIET = timedelta(seconds=60)
-"""A read is complete up to this long before its start: clocks of nodes differ a little."""
+"""Margin before the start of a read. The read is complete up to the start minus this margin, because the
+clocks of nodes differ slightly."""
 
 
 class KubernetesLogs(LogService):

@@ -267,7 +267,8 @@ class LogTail:
             self._times.list_by(now + SETTLE)
 
     def _take_first_entries(self, stream: OpenStream, receipt: Receipt, now: float) -> None:
-        """Handle the first entries: the stream delivers everything new, so the list of the gap can begin."""
+        """Handle the first entries of the stream. From now on the stream delivers all new entries, so the
+        list that fills the gap can begin."""
         stream.spoke, stream.heard = True, receipt.newest
         if self._times.list_at is None and self._list is None:
             self._times.list_at, self._times.keep_until = now, now + SEAM
@@ -476,7 +477,7 @@ class LogTail:
         self._times.list_at = now + (self._pace.poll if wait else 0.0)
 
     def _close_hole(self, fresh: int, now: float, *, last: bool = False) -> None:
-        """Close the hole after a list was read completely: everything before it is delivered."""
+        """Close the hole after a complete list, which has delivered everything before it."""
         if self._search_hole(fresh, now, last=last) and self._open_stream is not None:
             self._coverage.seam, self._delivery.note = None, ""
             self._open_stream.seam_open, self._open_stream.heard = False, None

@@ -15,7 +15,8 @@ from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, teleme
 JOBS_PER_READ = 500
 """Maximum number of job ids of one filter: they fit in 20,000 characters with a margin."""
 MOST_PAGES = 3
-"""Number of pages of one read, newest lines first. Only a replica's last line counts."""
+"""Maximum number of pages per read, newest lines first. Older lines rarely matter, because only the last line
+of each replica counts."""
 
 
 class Telemetry(TelemetryService):

@@ -32,9 +32,9 @@ class Container:
     name: str
     resources: Mapping[str, Any]
     path: str
-    """Path of its resources."""
+    """Path of the container's resources in the manifest or profile."""
     in_form: bool = True
-    """Whether the profile's form has a field for its resources."""
+    """Whether the profile's form has a field for the container's resources."""
 
     @property
     def words(self) -> str:

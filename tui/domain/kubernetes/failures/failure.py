@@ -11,7 +11,7 @@ from tui.domain.kubernetes.failures.events import seconds
 from tui.domain.kubernetes.pods import Pod, reason_words
 
 ONE_CAUSE = timedelta(minutes=2)
-"""Maximum time between two failures of one chain: peers lose each other."""
+"""Maximum time between two failures of one chain, in which peers fail because they lose each other."""
 TOGETHER = timedelta(seconds=15)
 """Maximum time between explained failures with one cause, e.g. a node that several replicas lost."""
 DELETED_BY_SOMEBODY = "Deleted"

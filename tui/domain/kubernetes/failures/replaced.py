@@ -103,12 +103,12 @@ class _Run:
     began: datetime | None = None
     node: str = ""
     killed: datetime | None = None
-    """Time at which its containers got the signal to stop."""
+    """Time at which the pod's containers got the signal to stop."""
     cause: ClusterEvent | None = None
-    """The Event that explains its end."""
+    """The Event that explains the pod's end."""
     seen: Pod | None = None
     until: datetime | None = None
-    """Creation time of the next pod of its replica."""
+    """Creation time of the replica's next pod."""
 
     def during(self, event: ClusterEvent) -> bool:
         """Whether an Event was recorded while the pod existed."""

@@ -56,7 +56,8 @@ def replaces_only_failed(job: Obj) -> bool:
 
 
 def is_failed(job: Obj, pod: Obj) -> bool:
-    """Whether the pod counts as failed: a deleted pod may never report its end."""
+    """Whether the pod counts as failed. A terminating pod counts too, unless the Job replaces only failed
+    pods, because it may never report its end."""
     if phase_of(pod) == "Failed":
         return True
     return not replaces_only_failed(job) and is_terminating(pod) and phase_of(pod) != "Succeeded"

@@ -36,7 +36,7 @@ class JobSetPlan:
     respecify: list[tuple[Obj, Obj]] = field(default_factory=list)
     """Jobs and their new specs."""
     starts: bool = False
-    """Whether its Jobs, and the claims that they mount, are created."""
+    """Whether the JobSet's Jobs, and the claims that they mount, are created."""
     needs_service: bool = False
     delete_jobset: bool = False
     events: list[tuple[str, str, str]] = field(default_factory=list)
