@@ -93,7 +93,7 @@ async def test_jobs_survive_the_death_of_the_server(state: StateDir) -> None:
     ("config", "words"),
     [
         ("provisioning_seconds: -1", "provisioning_seconds"),
-        ("images: [", "config.yaml:1"),
+        ("images: [", "config.yaml:"),
         ("nope: 1", "nope"),
     ],
 )

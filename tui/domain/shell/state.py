@@ -16,8 +16,8 @@ _MOST_PARSED = 500_000
 """Maximum number of characters that are parsed. The parser's tree takes 200 bytes per character."""
 _MOST_PIPES = 2000
 """Maximum number of `|` that are parsed: the memory of the parser grows with their square."""
-_SECONDS = 2.0
-"""Longest reading, in seconds of CPU time."""
+_SECONDS = 5.0
+"""Longest reading, in seconds of CPU time. A large process may spend two on one garbage collection."""
 
 
 class TooMuch(Exception):
