@@ -18,7 +18,8 @@ REPLICAS_DIFFER = 71
 """EX_OSERR: `--check-replicas` found differing replicas of the state, so a machine is faulty. Another attempt
 repeats the steps since the last checkpoint, which may identify the machine."""
 SAVE_FAILED = 74
-"""EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
+"""EX_IOERR: all steps are done, but the last checkpoint is not saved. Another attempt repeats the last
+steps."""
 STORE_UNAVAILABLE = 69
 """EX_UNAVAILABLE: --upload-dir did not answer within --store-timeout. Either the listing of its checkpoints
 failed at the start, or the last upload failed at the end. A retry may succeed."""

@@ -126,7 +126,7 @@ def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
 def _tokens_of(
     batch: list[TextPiece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The ids of the batch, and the positions of the documents' ends within the ids."""
+    """The token ids of the batch, and the positions in them at which documents end."""
     end = np.array([tokenizer.end], np.uint32)
     parts: list[npt.NDArray[Any]] = []
     ends, length = [], 0

@@ -1,4 +1,4 @@
-"""The follower's part of a node: it finds the leader, and after the loss of the leader the successor."""
+"""The follower side of a node. It finds the leader and, after the loss of the leader, the successor."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ElasticNode:
 
     @property
     def membership(self) -> Membership | None:
-        """The newest membership with this node's processes."""
+        """The newest membership that includes this node's processes."""
         return self._context.membership
 
     @property

@@ -70,7 +70,7 @@ def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
 
 
 def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
-    """Parse the node's number of attempts so far, and of its processes. Raises ProtocolError."""
+    """Parse a node's number of attempts so far and its number of processes. Raises ProtocolError."""
     return read_integer(message, "join", 0), read_integer(message, "processes", 1, _MAX_PROCESSES)
 
 

@@ -37,7 +37,7 @@ class Action:
     footer: bool = True
     needs: str = ""
     command: str = ""
-    """Command word after `:`; empty for the last part of the id."""
+    """Command word after `:`; if empty, the command word is the last part of the id."""
     argument: str = ""
     """Argument after the command word, e.g. "NAME"; the action's method then has one string parameter."""
     direct: bool = False

@@ -80,7 +80,7 @@ class LineWriter:
         return count
 
     def flush(self) -> None:
-        """Do nothing: the thread writes the rest."""
+        """Do nothing, because the thread writes the remaining output."""
 
     def isatty(self) -> bool:
         return True
@@ -89,7 +89,7 @@ class LineWriter:
         return self._fd
 
     def stop(self) -> None:
-        """Write the rest, then stop."""
+        """Write the remaining output, then stop."""
         with self._ready:
             self._closing = True
             self._ready.notify()

@@ -262,7 +262,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def store(self) -> JobStore:
-        """Jobs as last read."""
+        """The jobs as they were last read."""
         return self.connection.store
 
     @property

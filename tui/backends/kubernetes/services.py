@@ -89,7 +89,7 @@ async def _scopes(connection: ClusterConnection, permissions: Permissions) -> tu
 
 
 def build_services(cluster: ConnectedCluster) -> Services:
-    """Build the services of a connected cluster, except the kinds that the cluster does not serve."""
+    """Build the services of a connected cluster, except for kinds that the cluster does not serve."""
     jobs: dict[str, JobService] = {
         kind.key: resolve(kind.services[FAMILY])(cluster, kind.key)
         for kind in kinds()

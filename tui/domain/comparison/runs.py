@@ -38,7 +38,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One name with the values of both runs; `None` if a run has none."""
+    """One name with its values in both runs. A value is `None` if the run has none."""
 
     part: str
     name: str

@@ -490,7 +490,7 @@ def is_reduction_server(pool: Any, root: Any = None) -> bool:
 
 
 def role_of(position: int, pool: Any, root: Any = None) -> str:
-    """A pool's role by its position; the third pool's also by its image."""
+    """A pool's role by its position. The role of the third pool also depends on its image."""
     if position == 2 and pool:
         return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"

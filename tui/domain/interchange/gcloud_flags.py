@@ -73,7 +73,7 @@ class FlagReader(ABC):
         )
 
     def read(self, words: list[Word]) -> None:
-        """Read every flag, even after a wrong one."""
+        """Read every flag, even after an invalid flag."""
         for word, flag, value in self._flags(words):
             if word.problem and flag not in _NOT_THE_JOB:
                 self.refuse(word, flag, f"{word.problem}.", "Write the value.")

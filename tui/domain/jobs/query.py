@@ -128,7 +128,8 @@ class JobQuery:
         return all(term.matches(job, now) for term in self.terms)
 
     def missing_label(self, jobs: Iterable[Job]) -> str:
-        """The first label that a term asks for and none of these jobs has; "" if they have all."""
+        """The first label that a term requests and that none of these jobs has; "" if every requested label
+        occurs."""
         asked = [t.key.removeprefix("label.") for t in self.terms if t.operator and t.key not in FIELDS]
         known = {key for job in jobs for key in job.labels} if asked else set()
         return next((key for key in asked if key not in known), "")

@@ -264,7 +264,7 @@ def replicas(
 
 
 def _places(parts: Sequence[GroupLayout], pods: Iterable[Pod]) -> dict[tuple[str, int], list[Pod]]:
-    """Group pods by group and index, the oldest of each replica first."""
+    """Group pods by group and index, the oldest pod of each replica first."""
     per_job = {part.group.name: part.per_job for part in parts}
     only = parts[0].group.name if parts else "worker"
     places: dict[tuple[str, int], list[Pod]] = {}

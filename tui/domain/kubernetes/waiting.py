@@ -216,7 +216,7 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
 
 
 def _no_node(message: str) -> str:
-    """Return the wait for a table cell: `no node has enough nvidia.com/gpu`."""
+    """Return the short form of the wait for a table cell, e.g. `no node has enough nvidia.com/gpu`."""
     short = re.search(r"insufficient (?P<what>[\w./-]*\w)", message)
     return f"no node has enough {short['what'].rpartition('/')[2]}" if short else "no node"
 

@@ -29,7 +29,7 @@ _UNKNOWN = (
 )
 """Syntax of Python's regular expressions that RE2 lacks."""
 _MOST_MEMORY = 16 << 20
-"""Memory limit of one pattern in bytes; RE2 refuses a larger one."""
+"""Memory limit of one pattern in bytes. RE2 refuses a pattern that needs more."""
 
 
 class PatternError(ValueError):

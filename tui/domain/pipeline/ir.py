@@ -25,7 +25,7 @@ SCHEMAS = ("2.0.0", "2.1.0")
 DEEPEST = 100
 """Components in one another that the emulator runs. No limit of the service is documented."""
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]+")
-"""Name of a task, which the service makes a folder of."""
+"""Name of a task, which the service uses as the name of a folder."""
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 
 

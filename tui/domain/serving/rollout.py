@@ -38,7 +38,7 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """The split for a model before its deployment; its id is `NEW`. Raises SplitError."""
+    """The traffic split for a model before its deployment. The model has the id `NEW`. Raises SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 

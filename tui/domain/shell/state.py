@@ -48,7 +48,7 @@ class Budget:
 
     @property
     def late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         return thread_time() > self._end
 
     def parse(self, text: str) -> None:

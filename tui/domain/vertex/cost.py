@@ -165,7 +165,7 @@ def parts_of(job: Mapping[str, Any]) -> list[CostPart]:
 
 
 def parts_of_job(job: Job) -> list[CostPart]:
-    """Return the pools of a listed job. Lists have no boot disks, so the result has the default disk."""
+    """Return the pools of a listed job. Lists do not report boot disks, so the default disk is assumed."""
     return [
         CostPart(
             p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER

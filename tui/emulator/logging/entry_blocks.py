@@ -145,13 +145,13 @@ class BlockTable:
         self._lock = threading.Lock()
 
     def load(self, db: sqlite3.Connection) -> None:
-        """Load which sources have blocks."""
+        """Load the set of sources that have blocks."""
         self.newest = dict(db.execute("SELECT source, max(last) FROM blocks GROUP BY source"))
 
     def between(
         self, db: sqlite3.Connection, source: int, first: int, last: int, *, newest_first: bool = False
     ) -> Iterator[BlockHead]:
-        """Return the blocks of a source with timestamps in these bounds."""
+        """Return the blocks of a source with timestamps within these bounds."""
         # A block that begins earlier may end within the bounds.
         before = db.execute(
             "SELECT max(first) FROM blocks WHERE source=? AND first<=?", (source, first)

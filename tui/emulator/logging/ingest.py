@@ -75,7 +75,7 @@ class LogCollector:
         self._wake.set()
 
     async def close(self) -> None:
-        """Stop reading; the next start reads the rest."""
+        """Stop reading. The next start of the server reads the remaining output."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

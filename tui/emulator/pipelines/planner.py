@@ -97,7 +97,7 @@ class PlanNode:
     """Input with the list of the loop, for an iteration."""
     start: float | None = None
     end: float | None = None
-    """First start and last end of the leaves, in seconds since the epoch; no end while one of them runs."""
+    """First start and last end of the leaves, in seconds since the epoch; no end while a leaf is running."""
 
 
 @dataclass(frozen=True, slots=True)

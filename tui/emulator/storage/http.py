@@ -82,7 +82,7 @@ class BucketRequest:
         return parse_json(await self.body())
 
     async def drain(self) -> None:
-        """Read and discard the rest of the body."""
+        """Read and discard the remaining body."""
         seen = 0
         async for piece in self.stream():
             seen += len(piece)

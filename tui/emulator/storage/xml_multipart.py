@@ -42,7 +42,7 @@ class XmlMultipartUploads:
         self._uploads = uploads
 
     async def answer(self, request: BucketRequest, bucket: str, name: str) -> Reply:
-        """Serve one request. Errors have this API's format."""
+        """Serve one request. Errors are in the format of the XML API."""
         try:
             return await self._answer(request, bucket, check_object(name))
         except (StoreError, InvalidObjectName) as error:

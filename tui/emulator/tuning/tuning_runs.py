@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 """Seconds between reads of the trials' metric files."""
 ENOUGH_FAILURES = 3
-"""Number of failed trials, without a successful one, that fails a job without a limit."""
+"""Number of failed trials, without a successful one, after which a job without its own limit fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class StandingCosts:
         self.endpoints: Sequence[ServingEndpoint] = ()
 
     def tick(self) -> None:
-        """Read in the background when it is time."""
+        """Read in the background when a read is due."""
         session = self._console.session
         if session is not self._session:
             self._session, self._next = session, 0.0

@@ -32,7 +32,7 @@ class JobTraining:
 
     @property
     def progress(self) -> Progress:
-        """Progress reported by the lines so far."""
+        """The progress that the lines read so far have reported."""
         return self._reader.progress
 
     @property

@@ -76,7 +76,8 @@ class Costs:
         return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
-        """Return USD per hour while the job runs; `None` if unknown, or not loaded yet."""
+        """Return the cost in USD per hour while the job runs; `None` if it is unknown or prices are not
+        loaded yet."""
         rate = self.unit_rate(job)
         return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 

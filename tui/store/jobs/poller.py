@@ -87,7 +87,7 @@ class Poller:
 
     @property
     def interval(self) -> float:
-        """The seconds to wait before the next read."""
+        """Return the number of seconds to wait before the next read."""
         info = self._backend.info
         usual = 1.0 if info.local or info.watched else 10.0
         if self._failures:

@@ -223,7 +223,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def misplaced(profile: Profile, context: Context) -> Problem | None:
-    """Return the problem that a profile is for another service family than the context's."""
+    """Return a problem if the profile is for a service family other than the context's; otherwise None."""
     family = family_of(context.kind)
     if not family or profile.format.family == family:
         return None

@@ -64,7 +64,7 @@ class LogView(LogCanvas, can_focus=True):
         self._laid_at = 0.0
         self._laying: Timer | None = None
         self.replicas_seen: Sequence[str] = ()
-        """Names of the replicas that may write, set by the pane."""
+        """Names of the replicas that may write lines. The pane sets them."""
 
     # Content
 

@@ -319,7 +319,8 @@ class Chart(VerticalGroup):
         plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, nice_ticks))
 
     def _ascii_plot(self) -> Content:
-        """Return the chart in ASCII: a mark per column, max and min of y at the left."""
+        """Return the chart in ASCII, with one mark per column and the minimum and maximum of y at the
+        left."""
         drawn = [line for line in self._drawn if line.x]
         width, height = self.size.width - LABEL - 4, self.size.height - 2
         if not drawn or width < 8 or height < 2:

@@ -94,7 +94,7 @@ class Reflector(Generic[T]):
 
     @property
     def as_of(self) -> datetime | None:
-        """The time as of which the copy is valid: now while a watch is open."""
+        """The time as of which the copy is valid. While a watch is open, this is the current time."""
         return datetime.now(UTC) if self._watching else self.read_at
 
     async def settled(self, seconds: float) -> None:

@@ -70,7 +70,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _progress(tasks: Iterable[Task], trials: int) -> Progress:
-    """Return the progress as the number of ended trials. A grid may have fewer than the requested number."""
+    """Return the progress as the number of ended trials. A grid may have fewer trials than requested."""
     ended = sum(task.state.terminal for task in tasks)
     return Progress(step=ended, total_steps=trials or None) if ended else Progress(phase="no trial has ended")
 

@@ -29,7 +29,7 @@ class Images:
         self._clients = clients
 
     async def check(self, uri: str, paths: Sequence[Path]) -> Sequence[Check]:
-        """Check tag, digest and architecture of one image."""
+        """Check the tag, the digest and the architecture of one image."""
         image, id = image_of(uri), f"image:{uri}"
         if not image.repository:
             why = f"{uri} is on {image.host}, which can't be checked; private images there can't be pulled"
