@@ -54,7 +54,7 @@ class BudgetCheck:
 
 
 def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: str) -> BudgetCheck:
-    """Check a run of `steps` steps; `store` is the address of its uploads, "" without uploads."""
+    """Check a run of `steps` steps; `store` is the address of its uploads; "" if there are no uploads."""
     grace = config.grace
     needed = cost.save + (cost.upload or 0.0)
     if not grace or needed <= grace:

@@ -41,7 +41,7 @@ class RunUploads:
 
     @property
     def name(self) -> str:
-        """The store's address; "" without uploads."""
+        """The store's address; "" if there are no uploads."""
         return self.store.name if self.store is not None else ""
 
     @property

@@ -254,7 +254,7 @@ class ElasticTrainer(Trainer):
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """The last step that each rank (or each rank of its replica) completed; -1 without a complete
+        """The last step that each rank (or each rank of its replica) completed; -1 if there is no complete
         state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size

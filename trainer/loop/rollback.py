@@ -13,7 +13,7 @@ class Rollback:
     """The requested rollback of a run, and the last one."""
 
     reason: str = ""
-    """Why the last checkpoint must be restored; "" without a request for a rollback."""
+    """Why the last checkpoint must be restored; "" if there is no request for a rollback."""
     restored_step: int = -1
     """Step of the last rollback's checkpoint; -1 before the first rollback."""
 

@@ -28,10 +28,10 @@ class AnswerMetric(Protocol):
 class Workload:
     """A model with its data for the training loop.
 
-    `model(*batch)` is the mean loss of a micro-batch over its targets, a scalar; 0 without targets. `blocks`
-    are the repeated parts, to each of which FSDP, activation checkpointing and torch.compile apply; there may
-    be none. `train` are the samples, each a tuple of tensors, which are stacked to a micro-batch and passed
-    in order.
+    `model(*batch)` is the mean loss of a micro-batch over its targets, a scalar; 0 if there are no targets.
+    `blocks` are the repeated parts, to each of which FSDP, activation checkpointing and torch.compile apply;
+    there may be none. `train` are the samples, each a tuple of tensors, which are stacked to a micro-batch
+    and passed in order.
 
     With `evaluation`, --eval-every computes the mean loss of these samples. `tokens_per_sample` is for the
     speed in the log. `flops_per_token` counts a forward and backward pass; with `None` the first pass is

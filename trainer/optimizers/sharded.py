@@ -93,7 +93,7 @@ class ShardedOptimizer:
 
     @property
     def updates(self) -> float:
-        """Number of steps that the optimizer has counted; 0 without a counter."""
+        """Number of steps that the optimizer has counted; 0 if there is no counter."""
         return next((float(state["step"]) for state in self._counters()), 0.0)
 
     @updates.setter

@@ -216,7 +216,8 @@ class FrameScreen(Screen[None]):
         return available(action, selection)
 
     def group_reason(self) -> str:
-        """Return why an action that needs one context is refused: a group is open; "" without a group."""
+        """Return why an action that needs one context is refused: a group is open; "" if there is no
+        group."""
         connection = getattr(self.app, "connection", None)
         context: Context | None = connection.context if connection is not None else None
         if context is None or context.kind != "group":

@@ -106,7 +106,7 @@ def build_parts(config: Config) -> ModelParts:
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
-    """The check of answers; None without held-out samples, or with --answer-tokens 0."""
+    """The check of answers; None if there are no held-out samples, or with --answer-tokens 0."""
     if evaluation is None or not config.answer_tokens:
         return None
     whole, first = (evaluation.whole, evaluation.first) if isinstance(evaluation, Slice) else (evaluation, 0)

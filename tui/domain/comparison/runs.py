@@ -79,7 +79,7 @@ def text_of(value: object) -> str:
 
 
 def change_text(row: Row) -> str:
-    """The change as text, e.g. `+0.25` or `-14m`; "" without a change."""
+    """The change as text, e.g. `+0.25` or `-14m`; "" if there is no change."""
     if row.change is None:
         return ""
     sign = "+" if row.change > 0 else "-" if row.change < 0 else ""

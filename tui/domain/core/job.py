@@ -51,7 +51,7 @@ class JobError:
 
     @property
     def exception(self) -> str:
-        """Last line of the user's traceback, e.g. `KeyError: 'x'`; "" without a traceback."""
+        """Last line of the user's traceback, e.g. `KeyError: 'x'`; "" if there is no traceback."""
         _, _, traceback = self.message.partition(_TRACEBACK)
         return next(reversed(_LOGS_LINK.split(traceback)[0].strip().splitlines()), "").strip()
 
@@ -75,7 +75,7 @@ class Job:
     kind: str
     """Key of the job's kind in `tui.kinds`."""
     parent: str = ""
-    """Name of the job that contains this job; "" without a parent."""
+    """Name of the job that contains this job; "" if there is no parent."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None

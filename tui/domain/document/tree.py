@@ -103,7 +103,7 @@ class YamlNode:
 
 
 def parse(text: str) -> YamlNode | None:
-    """Parse the only document in `text` (without a byte order mark); None without a document.
+    """Parse the only document in `text` (without a byte order mark); None if there is no document.
 
     The tree may be shared with other callers for the same text, so it must not be changed.
 

@@ -106,7 +106,7 @@ def _duration(row: JobRow) -> float | None:
 
 
 def steps_text(progress: Progress) -> str:
-    """Format steps and loss, `61/100  loss 2.100`; "" without a reported step."""
+    """Format steps and loss, `61/100  loss 2.100`; "" if there is no reported step."""
     if progress.step is None:
         return ""
     of = f"/{progress.total_steps}" if progress.total_steps else ""

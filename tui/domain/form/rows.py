@@ -69,7 +69,7 @@ class FormRow:
     raw: Any = MISSING
     field: FormField | None = None
     open: bool | None = None
-    """Whether the row's child rows are shown; `None` without child rows."""
+    """Whether the row's child rows are shown; `None` if there are no child rows."""
     parameter: str = ""
     """Name of the parameter that is the row's entire value."""
     help: str = ""
@@ -457,7 +457,7 @@ def _meaning(name: str, text: str) -> str:
 
 
 def plain_value(root: Any, value: Any) -> Any:
-    """The value, or a reference's default; `None` without a default."""
+    """The value, or a reference's default; `None` if there is no default."""
     name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))

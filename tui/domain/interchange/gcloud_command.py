@@ -26,7 +26,8 @@ class NotExpressible(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The flags of a create command, and the config for the remaining fields; "" without remaining fields.
+    """The flags of a create command, and the config for the remaining fields; "" if there are no remaining
+    fields.
 
     `whole` is the config of the entire job. Flags with pools replace the pools of the config. `kind` is
     gcloud's name for the kind of job.

@@ -92,7 +92,7 @@ def done(branches: Mapping[str, Branch], id: str) -> tuple[int, int]:
 
 
 def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
-    """Id of the next failed task without parts, wrapping at the end; "" without a failed task."""
+    """Id of the next failed task without parts, wrapping at the end; "" if there is no failed task."""
     ids = list(branches)
     start = ids.index(after) + 1 if after in branches else 0
     for id in (*ids[start:], *ids[:start]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Requests to one deployed model in `seconds`; latencies are in ms, `None` without a measurement."""
+    """Requests to one deployed model in `seconds`; latencies are in ms; `None` if there is no measurement."""
 
     requests: int
     seconds: float
@@ -29,12 +29,13 @@ class Load:
 
     @property
     def error_share(self) -> float | None:
-        """Fraction of failed requests, 0 to 1; `None` without requests."""
+        """Fraction of failed requests, 0 to 1; `None` if there are no requests."""
         return self.failed / self.requests if self.requests else None
 
     @property
     def error_text(self) -> str:
-        """Errors as text: `12 % 5xx` (the most frequent class), `0` for no errors, "" without requests."""
+        """Errors as text: `12 % 5xx` (the most frequent class), `0` for no errors; "" if there are no
+        requests."""
         if self.error_share is None:
             return ""
         if not self.failed:
@@ -46,7 +47,7 @@ class Load:
 
 
 def latency_text(milliseconds: float | None) -> str:
-    """Format a latency: `3.2 ms`, `140 ms`, `2.1 s`; "" without a measurement."""
+    """Format a latency: `3.2 ms`, `140 ms`, `2.1 s`; "" if there is no measurement."""
     if milliseconds is None:
         return ""
     if milliseconds >= 1000:

@@ -47,7 +47,7 @@ def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
 
 
 def output_folder(spec: Any) -> str:
-    """The gs:// output folder in a job's specification; "" without a folder."""
+    """The gs:// output folder in a job's specification; "" if there is no folder."""
     if isinstance(spec, Mapping):
         base = spec.get("baseOutputDirectory")
         if isinstance(base, Mapping) and base.get("outputUriPrefix"):

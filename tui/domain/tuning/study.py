@@ -56,7 +56,7 @@ class Study:
     algorithm: str = ""
     """The search algorithm; "" for the service's default."""
     stopping: str = ""
-    """The early stopping of unpromising trials; "" without early stopping."""
+    """The early stopping of unpromising trials; "" if it is disabled."""
     trials: int = 0
     parallel: int = 0
     failures: int = 0
@@ -106,7 +106,7 @@ def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
 
 
 def best(tasks: Iterable[Task], study: Study) -> Task | None:
-    """The trial with the best result; `None` without a result."""
+    """The trial with the best result; `None` if there is no result."""
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     return next(iter(by_goal(ended, study)), None)
 
@@ -126,7 +126,8 @@ def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, f
 
 
 def numbers_of(tasks: Sequence[Task], parameter: StudyParameter) -> list[float | None]:
-    """Each trial's value of a parameter as a number, for a choice its position; `None` without a value."""
+    """Each trial's value of a parameter as a number, for a choice its position; `None` if there is no
+    value."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 
     def number(value: object) -> float | None:

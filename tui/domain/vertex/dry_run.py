@@ -72,7 +72,7 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
 
 
 def hour_of_a_task(price: Estimate) -> Range | None:
-    """Return the range from the cheapest to the most expensive task's hour; None without a price."""
+    """Return the range from the cheapest to the most expensive task's hour; None if there is no price."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
     return Range(min(hour.low for hour in hours), max(hour.high for hour in hours)) if hours else None
 

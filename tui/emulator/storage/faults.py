@@ -13,7 +13,7 @@ class BucketFaults:
     """The faults of the bucket server; the default injects none. Times are in seconds."""
 
     kind: str = ""
-    """Error of every request: unavailable, denied, missing or rate; "" for none."""
+    """Error of every request: unavailable, denied, missing or rate; "" if there is none."""
     bucket: str = ""
     """Bucket that the faults apply to; "" for all buckets."""
     delay: float = 0.0

@@ -65,7 +65,7 @@ class ClusterTarget:
             confirm_suspension(self._screen.console, operation, self._screen.job)
 
     def _ready(self) -> tuple[Job, JobOperations] | None:
-        """Return the job and its operations; `None` without a connection."""
+        """Return the job and its operations; `None` if there is no connection."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:

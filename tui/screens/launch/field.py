@@ -112,7 +112,7 @@ class LaunchField(VerticalGroup):
         return self.line.value.strip()
 
     def show_problem(self, sentence: str) -> None:
-        """Show the problem with the value; "" for none."""
+        """Show the problem with the value; an empty sentence clears it."""
         if sentence == self.problem:
             return
         self.problem = sentence

@@ -84,7 +84,7 @@ class DagView(ScrollView, can_focus=True):
         super().__init__()
         self.drawing = Drawing()
         self.cursor = ""
-        """Id of the task under the cursor; "" without tasks."""
+        """Id of the task under the cursor; "" if there are no tasks."""
         self._boxed: dict[str, DagNode] = {}
         self._graph: list[Node] = []
         self._by_row: dict[int, dict[int, str]] = {}
