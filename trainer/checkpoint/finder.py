@@ -457,7 +457,7 @@ class Finder:
 
 
 _PLACES = ("remote", "local")
-"""Sources of a checkpoint; the last one is preferred."""
+"""Sources of a checkpoint; later sources are preferred."""
 
 
 def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:

@@ -93,7 +93,7 @@ class Uploader:
                 self._changed.notify_all()
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
-        """Retry until the checkpoint is uploaded, or a newer one is in the queue."""
+        """Retry until the checkpoint is uploaded, or a newer checkpoint is in the queue."""
         attempt = 0
         while True:
             began = time.monotonic()

@@ -67,7 +67,7 @@ class ModelReplica:
                 restore_group(group, entries)
 
     def renumber(self, first: int) -> None:
-        """Continue with new global ranks; the first one is `first`."""
+        """Continue with new global ranks, starting at `first`."""
         ranks = {first + local: local for local in range(self.size)}
         for group in (self._shards, self._votes):
             set_group_ranks(group, ranks)

@@ -102,7 +102,7 @@ class LeaderServer:
         return Claim(self.lead.membership is not None, self.lead.epoch, -self._context.node)
 
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
-        """Admit a node; `messages` are the messages after its first one."""
+        """Admit a node; `messages` are the messages after the node's first message."""
         node, current = state.node, self.followers.get(state.node)
         is_taken = current is not None and current.silent_seconds() < REPLACE_AFTER
         if is_taken or node == self._context.node:

@@ -20,7 +20,7 @@ BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
 """Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
 DEFAULT_BUFFER = 1000
 _MAX_ENTRIES = 64
-"""Maximum number of collectives of a group that are reported, the newest ones."""
+"""Maximum number of collectives of a group that are reported; the newest are reported."""
 _MAX_FRAMES = 12
 _MAX_DIMENSIONS = 8
 _RECORDERS = (("_dump_fr_trace", "_dump_fr_trace_json"), ("_dump_nccl_trace", "_dump_nccl_trace_json"))

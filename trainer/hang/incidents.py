@@ -142,7 +142,7 @@ class Incidents:
         self._channel.send_about_hang(exchange.collect(self._count))
 
     def _handle(self, node: int, message: Mapping[str, Any]) -> None:
-        """Handle a message; unknown ones have no effect."""
+        """Handle a message; unknown messages have no effect."""
         assert self._ranks is not None
         with contextlib.suppress(ValueError, TypeError):
             if self._node == 0 and "request" in message:

@@ -10,7 +10,7 @@ from trainer.config import GuardConfig
 
 @dataclass(slots=True)
 class Rollback:
-    """The requested rollback of a run, and the last one."""
+    """The requested rollback of a run, and the last rollback."""
 
     reason: str = ""
     """Why the last checkpoint must be restored; "" if there is no request for a rollback."""

@@ -50,7 +50,7 @@ REPLACE_AFTER = 3.0
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes complete their own part."""
 MAX_UNIDENTIFIED = 256
-"""Maximum number of unidentified connections; the oldest ones are closed."""
+"""Maximum number of unidentified connections; above it, the oldest connections are closed."""
 
 Clock = Callable[[], float]
 
@@ -172,7 +172,7 @@ class RendezvousLeader:
         """Exit codes of nodes that left, by node."""
         self._running = False
         self._last_id = 0
-        """Id of the running attempt, or of the last one."""
+        """Id of the running attempt, or of the last attempt."""
         self._cause: AttemptFailure | None = None
         """The cause of the last attempt's end."""
         self._end: AttemptEnd | None = None

@@ -244,7 +244,8 @@ def _joined(cells: Sequence[str], at: int) -> bool:
 
 
 def _head(cells: Sequence[str | None], x: int) -> str:
-    """Return the character that the cell shows, or the second half of it."""
+    """Return the character that the cell shows; for the second half of a wide character, the wide
+    character."""
     while x > 0 and cells[x] == "":
         x -= 1
     return (cells[x] if x >= 0 else "") or ""

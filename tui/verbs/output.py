@@ -119,7 +119,7 @@ def _columns(fields: Iterable[Field[R]], rows: Sequence[R]) -> Printed:
 
 
 def _print(columns: Printed) -> None:
-    """Print the columns. A last column that fills the line is cut to it."""
+    """Print the columns. A last column that fills the line is cut to the width of the line."""
     *others, (last, texts) = columns
     if last.flex and last.max_width:
         widths = [max(map(len, (_title(field), *cells))) for field, cells in others]

@@ -230,7 +230,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _effective(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """The settings without effectless ones: values `auto`, and refused keys that are disabled or harmless."""
+    """The settings without those that have no effect: values `auto`, and refused keys that are disabled or
+    harmless."""
     effective = {}
     for name, value in settings.items():
         key = f"{above}{name}"

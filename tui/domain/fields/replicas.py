@@ -18,7 +18,7 @@ STATE_PRIORITY = (
     JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
     JobState.RUNNING, JobState.SUCCEEDED,
 )  # fmt: skip
-"""States by priority: a folded group shows the first one that occurs."""
+"""States by priority. A folded group shows the first of these states that occurs in it."""
 
 
 class ReplicaUsage(NamedTuple):

@@ -80,7 +80,7 @@ _BAR = re.compile(r".*(?:\d%\|.*\]|\d\w* \[\d\d:\d\d.*(?:/s|s/\w+)[^\]]*\])")
 _LAST = re.compile(
     r"(?!(?:TRACE|DEBUG|INFO|WARN|ERROR|CRITICAL))(?:[\w$]+\.)*\w+(?:: |:?$)|During |The above |Traceback "
 )
-"""The last line of a traceback, or the first one of the next exception."""
+"""The last line of a traceback, or the first line of the next exception."""
 _SIGNS = re.compile(r"\W+")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _FAILURE = re.compile(

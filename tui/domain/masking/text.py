@@ -53,7 +53,8 @@ def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> s
 
 
 def holds(text: str, secrets: Iterable[str]) -> bool:
-    """Whether the text contains any of these secrets, regardless of remembered ones and shapes."""
+    """Whether the text contains any of these secrets, regardless of remembered secrets and of the shapes of
+    secrets."""
     return _without_known(text, secrets, no_name) != text
 
 

@@ -1,4 +1,4 @@
-"""Open values of a script. A private-use character marks each one until the end of the reading."""
+"""Open values of a script. A private-use character marks each open value until the end of the reading."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Case:
 
     @property
     def used(self) -> list[tuple[Path, Mapping[str, Any]]]:
-        """Worker pools without skipped ones."""
+        """Worker pools without the skipped pools."""
         return [(path, pool) for path, pool in self.pools if pool]
 
     @property

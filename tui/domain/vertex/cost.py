@@ -314,7 +314,7 @@ def _run_seconds(job: Job, now: datetime) -> float | None:
 
 
 def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
-    """Return the sum of the known rates, and the number of unknown ones."""
+    """Return the sum of the known rates, and the number of unknown rates."""
     known, unknown = ZERO, 0
     for rate in rates:
         if rate is None:

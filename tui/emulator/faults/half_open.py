@@ -48,7 +48,7 @@ class HalfOpen:
         return {"half_open": self._listener is not None, "left_seconds": self._limit.fields()["left_seconds"]}
 
     def close(self) -> None:
-        """End the fault: accepted connections break, and new ones are served."""
+        """End the fault: accepted connections break, and new connections are served."""
         if self._end is not None:
             self._end.cancel()
             self._end = None

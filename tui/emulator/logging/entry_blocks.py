@@ -98,7 +98,7 @@ def decode(source: int, data: bytes) -> list[EntryRow]:
 
 
 def damaged_blocks(db: sqlite3.Connection) -> list[int]:
-    """Return the ids of blocks whose data can't be decoded. Reads all of them."""
+    """Return the ids of blocks whose data can't be decoded. All blocks are read."""
     damaged = []
     for number, source, data in db.execute("SELECT id, source, data FROM blocks"):
         try:

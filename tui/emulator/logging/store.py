@@ -132,7 +132,8 @@ class EntryStore:
         self._closed = threading.Event()
         self.blocks = BlockTable()
         self.added: dict[int, tuple[int, float]] = {}
-        """Number of new entries not yet considered for blocks, and the last one's time, by source."""
+        """Number of new entries not yet considered for blocks, and the time of the last of these entries, by
+        source."""
         try:
             self._db = self._open()
         except sqlite3.Error as error:

@@ -210,7 +210,7 @@ class TailSession:
         return self._message(self._take(), self._count_suppressed()) if self._ready else None
 
     def _release(self) -> None:
-        """Move entries that are older than the window to the ready ones, in order."""
+        """Move entries that are older than the window to the ready entries, in order."""
         now = time.monotonic()
         due = now - self._window
         with self._lock:

@@ -118,7 +118,7 @@ def _check_distribution(series: TimeSeries, aligner: int) -> None:
 
 
 def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
-    """Merge the distributions of each period, or take a percentile of them."""
+    """Merge the distributions of each period, or take a percentile of the merged distribution."""
     groups: dict[int, list[Distribution]] = {}
     for point in series.points:
         if interval.holds(point.end) and point.distribution is not None:

@@ -75,7 +75,7 @@ class Capacity:
         return total
 
     def jobs(self, resource: str) -> list[CustomJob]:
-        """Return the jobs that run on a resource or wait for it."""
+        """Return the jobs that run on a resource or wait for the resource."""
         return [claim.job for claim in self._of(resource)]
 
     def grant(self) -> None:

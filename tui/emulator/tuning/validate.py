@@ -45,7 +45,7 @@ def _counts(job: Pb) -> Iterator[Problem]:
 
 
 def study_problems(study: Pb) -> Iterator[Problem]:
-    """Yield the problems with a StudySpec. Paths are relative to it."""
+    """Yield the problems with a StudySpec. Paths are relative to the spec."""
     if not study.metrics:
         yield "metrics", "is required; its first element is what the study optimizes"
     for index, metric in enumerate(study.metrics):

@@ -94,7 +94,7 @@ class TrainingQuotas:
         return self._lacking(_claim(job))
 
     def hold(self, job: CustomJob) -> None:
-        """Count the amounts of a job that already holds them."""
+        """Count the amounts of a job that already holds its quota."""
         self._hold(job.record.id, _claim(job))
 
     def release(self, job: CustomJob) -> None:

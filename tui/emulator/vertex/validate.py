@@ -54,7 +54,7 @@ def resource_problems(resource: Pb, location: str) -> Iterator[Problem]:
 
 
 def spec_problems(spec: Pb) -> Iterator[Problem]:
-    """Yield the problems with a CustomJobSpec. Paths are relative to it."""
+    """Yield the problems with a CustomJobSpec. Paths are relative to the spec."""
     for rule in (*_SPEC_RULES, *SCHEDULING_RULES):
         yield from rule(spec)
     for position, pool in enumerate(spec.worker_pool_specs[:MAX_POOLS]):

@@ -227,7 +227,7 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _wrong(self) -> list[Check]:
-        """The checks that found a problem, fixable ones first."""
+        """The checks that found a problem, with fixable problems first."""
         checks = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
         return sorted(checks, key=lambda check: not check.fixable)
 

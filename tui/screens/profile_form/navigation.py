@@ -99,7 +99,7 @@ class FormNavigation:
             self._body.show(row.key)
 
     def action_fold_all(self) -> None:
-        """Close every section and pool, or open the default ones."""
+        """Close every section and pool, or open the sections and pools that are open by default."""
         heads = [r for r in self._body.view.rows if r.depth == 0 and r.open is not None]
         if any(r.open for r in heads):
             self._body.toggled ^= {r.key for r in heads if r.open}

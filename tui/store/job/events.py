@@ -16,7 +16,7 @@ MILESTONES = frozenset({
 })  # fmt: skip
 _CREATED = "created"
 MAX_EVENTS = 5_000
-"""Number of stored events, the newest ones."""
+"""Maximum number of stored events; the newest events are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from tui.store.log.lines import Key, Lines
 
 Counts = tuple[int, int, int, int]
 _ENDS = struct.Struct("<qqI")
-"""Times of the first and the last line, bytes of the first one's insert_id; both insert_ids follow."""
+"""Times of the first and the last line, and the number of bytes of the first line's insert_id. Both
+insert_ids follow."""
 
 
 class LogBlock:

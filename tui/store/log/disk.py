@@ -34,7 +34,7 @@ class BlockLocation:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The number of dropped lines, and the key of the last one."""
+    """The number of dropped lines, and the key of the last dropped line."""
 
     count: int
     floor: Key

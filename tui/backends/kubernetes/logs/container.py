@@ -91,7 +91,8 @@ class ContainerReader:
         once: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Read lines from `since` (ns) on, perhaps some earlier ones. `once` reads only existing lines."""
+        """Read lines from `since` (ns) on, possibly with some earlier lines. `once` reads only existing
+        lines."""
         self.name = name
         self._connection = connection
         self._view = view

@@ -218,7 +218,8 @@ class ClusterWatch:
         )
 
     def take_changed(self, key: str) -> list[Place]:
-        """The identities of jobs that have changed since the last call. Pass unhandled ones to `put_back`."""
+        """The identities of jobs that have changed since the last call. Pass identities that were not handled
+        to `put_back`."""
         for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
             self._mark_changed(place)

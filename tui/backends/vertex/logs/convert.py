@@ -27,7 +27,7 @@ MOST_LATE = 60
 
 
 def entries(pbs: Sequence[Any], judge: SeverityJudge | None = None) -> list[LogEntry]:
-    """Convert LogEntry messages in the order of the log; `judge` has judged the earlier ones."""
+    """Convert LogEntry messages in the order of the log; `judge` has already judged the earlier entries."""
     judge = judge or SeverityJudge()
     return [entry(pb, judge) for pb in pbs]
 

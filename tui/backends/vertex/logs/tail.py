@@ -54,7 +54,7 @@ SEAM = 5.0
 REPEATS = timedelta(seconds=5)
 """Delay with which a stream may repeat an entry. Its key is stored for that much longer."""
 MOST_DRAIN = float(convert.MOST_LATE)
-"""Maximum wait in seconds after a job's end for entries as late as earlier ones."""
+"""Maximum wait in seconds after a job's end for entries that are as late as earlier entries were."""
 SILENT = "the open stream delivers no entries"
 DEAF_SECONDS = 3.0
 """Seconds beyond the overlap within which a working stream delivers what a list has found."""

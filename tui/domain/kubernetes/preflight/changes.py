@@ -45,7 +45,7 @@ def change_lines(there: Mapping[str, Any], desired: Mapping[str, Any]) -> list[s
 
 
 def in_words(lines: list[str]) -> str:
-    """Return the changes as a sentence that names the first ones."""
+    """Return the changes as a sentence that names the first changes."""
     more = f" and {len(lines) - MOST} more" if len(lines) > MOST else ""
     return ", ".join(lines[:MOST]) + more
 

@@ -72,7 +72,7 @@ def _followers(nodes: Iterable[Node]) -> dict[str, list[str]]:
 
 
 def _layers(nodes: Sequence[Node]) -> dict[str, int]:
-    """Each node's layer: the first one after all nodes that it waits for."""
+    """Each node's layer: the first layer after all nodes that it waits for."""
     after: Mapping[str, tuple[str, ...]] = {node.id: node.after for node in nodes}
     layers: dict[str, int] = {}
     left = list(nodes)

@@ -185,7 +185,7 @@ def _between(least: int, most: int) -> str:
 
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
-    """Return the cause for a value outside the supported ones."""
+    """Return the cause for a value that is not among the supported values."""
     words = ", ".join(f'"{name}"' for name in supported)
     message = f"Unsupported value: {json.dumps(value)}: supported values: {words}"
     return FieldCause(field, message, "FieldValueNotSupported")

@@ -36,7 +36,7 @@ class GroupKey:
 
 @dataclass
 class GangAttempt:
-    """One attempt to place a group: numbers of existing and required pods, and the `failed` ones."""
+    """One attempt to place a group: the numbers of existing and required pods, and the `failed` pods."""
 
     key: GroupKey
     minimum: int

@@ -152,7 +152,7 @@ def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
 
 
 def _is_past_deadline(seen: TrainingJobObjects, plan: TrainingJobPlan) -> bool:
-    """Whether the deadline has passed; otherwise schedule a check for it."""
+    """Whether the deadline has passed; if not, schedule a check at the deadline."""
     deadline, started = seen.policy.get("activeDeadlineSeconds"), plan.status.value.get("startTime")
     if deadline is None or started is None:
         return False
