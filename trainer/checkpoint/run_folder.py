@@ -24,7 +24,7 @@ class RunFolder:
     coordinates: bool
     """Whether this rank does the reads and writes that happen once per folder."""
     own_runs: list[str]
-    """Possible ids of this launch's run: the ids that its nodes last saved here, then the ids of the
+    """Possible ids of this launch's run: first the ids that its nodes last saved here, then the ids of the
     launches."""
 
     def __init__(self, checkpoint_dir: str, group: ProcessGroup, received: Callable[[], int]) -> None:

@@ -243,7 +243,7 @@ class TokenShards:
 
 
 def open_tokens(paths: Sequence[Path]) -> TokenFile | TokenShards:
-    """Open the tokens of one file, or of several. Raises the DataError of the classes."""
+    """Open the tokens of one or several files. Raises DataError as `TokenFile` and `TokenShards` do."""
     return TokenFile(paths[0]) if len(paths) == 1 else TokenShards(paths)
 
 

@@ -46,7 +46,7 @@ _DECISION_MARGIN = 15.0
 
 
 _NOTICE_SECONDS = 1.0
-"""Seconds to wait for the news of a lost node, if the error's text does not name the node."""
+"""Seconds to wait for a message about a lost node, if the text of the error does not name the node."""
 
 
 class MembershipChanges(Exception):

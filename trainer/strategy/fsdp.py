@@ -36,8 +36,8 @@ STRATEGIES = {
 
 
 class FSDP(TorchStrategy):
-    """A `strategy.base.Strategy` by FSDP2. Without resharding a block's weights stay gathered from its
-    forward to its backward pass: this is faster, and needs more memory."""
+    """A `strategy.base.Strategy` that uses FSDP2. Without resharding, a block's weights stay gathered from
+    its forward pass to its backward pass, which is faster but needs more memory."""
 
     name, layout = "fsdp", DcpLayout("sharded", replicated=False)
     # `fully_shard` moves one block after another, so that no GPU holds all of them.

@@ -45,8 +45,8 @@ class Program(Protocol):
         """Stop what `open` started."""
 
     def variables(self, address: str) -> dict[str, str]:
-        """Variables of its processes in addition to torchrun's; `address` is this node's address for
-        others."""
+        """Environment variables of the program's processes, in addition to torchrun's. `address` is the
+        address of this node for other nodes."""
 
     def saves(self) -> frozenset[tuple[str, int]]:
         """The program's checkpoints on this node's disk: name and completion time (epoch ns) of each."""

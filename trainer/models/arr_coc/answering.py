@@ -31,7 +31,8 @@ class Answerer:
     """
 
     def __init__(self, config: Config, checkpoint: Path) -> None:
-        """Raises UsageError for a model that can't be built, or weights that do not match."""
+        """Build the model and load the weights of `checkpoint`. Raises UsageError for a model that can't be
+        built, or for weights that do not match the model."""
         parts = build_parts(config)
         model, self._device = parts.model, select_device(config.parallel.device)
         _, source = init_weights(model, parts.deferred.source(model), str(checkpoint), lambda _: None)

@@ -57,7 +57,7 @@ class _Known:
     read_at: float = 0.0
     pod: ContainerName | None = None
     since: int | None = None
-    """The second since 1970 at which the next read begins."""
+    """Time at which the next read begins, in whole seconds since the epoch."""
     whole: bool = False
     """Whether the job's first lines were read."""
     final: bool = False

@@ -14,7 +14,7 @@ from tui.domain.vertex.catalog import SERVICE
 
 
 async def check(info: ContextInfo, clients: Clients) -> list[ServiceHealth]:
-    """Return a line for each service, with jobs region by region. Takes `deadlines.CHECK` seconds at most."""
+    """Return one result per service, and one per region for jobs. Takes at most `deadlines.CHECK` seconds."""
     project = f"projects/{info.project}"
     logs = {
         "resource_names": [project],

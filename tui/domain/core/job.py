@@ -221,7 +221,7 @@ class Job:
         return None if begin is None else end - begin
 
     def suspension(self, now: datetime) -> timedelta | None:
-        """Time since the suspension of a suspended job, its latest event."""
+        """Time since the suspension of a suspended job, whose latest update is the suspension."""
         return None if self.update_time is None else now - self.update_time
 
     def age(self, now: datetime) -> timedelta | None:

@@ -1,4 +1,4 @@
-"""A row of the jobs list: the job at a time, with its usage and cost."""
+"""A row of the jobs list: a job at a point in time, with its usage and cost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_SOURCES = JobSources()
 
 
 class JobRow(NamedTuple):
-    """A job at one time, with the values that the list adds."""
+    """A job at a point in time, with the values that the list adds."""
 
     job: Job
     now: datetime

@@ -14,7 +14,7 @@ from tui.domain.serving.traffic import Model
 
 
 class ModelRow(NamedTuple):
-    """A version at one time, with the values that the list adds."""
+    """A row of the models list: a version at a point in time, with the values that the list adds."""
 
     model: Model
     now: datetime

@@ -27,7 +27,7 @@ SKIPPED_WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 class PipelineRow(NamedTuple):
-    """A task in the tree of its pipeline, at a time."""
+    """A task in the tree of its pipeline, at a point in time."""
 
     branch: Branch
     branches: Mapping[str, Branch]

@@ -16,7 +16,7 @@ NEARLY_USED = 0.8
 
 
 class QuotaRow(NamedTuple):
-    """A quota at a time."""
+    """A row of the quotas list: a quota at a point in time."""
 
     quota: Quota
     now: datetime

@@ -16,7 +16,8 @@ from tui.domain.vertex.prices import Range
 
 
 class ResourceRow(NamedTuple):
-    """A resource at a time. `jobs` are all known jobs; the rates are in USD per hour, `None` if unknown."""
+    """A row of the resources list: a resource at a point in time. `jobs` are all known jobs; the rates are in
+    USD per hour, `None` if unknown."""
 
     resource: PersistentResource
     jobs: Sequence[Job]

@@ -21,7 +21,7 @@ _STATES: Mapping[str, tuple[str, Tone]] = {
 
 
 class ScheduleRow(NamedTuple):
-    """A schedule at a time."""
+    """A row of the schedules list: a schedule at a point in time."""
 
     schedule: Schedule
     now: datetime

@@ -21,7 +21,7 @@ FIRST_PARAMETERS = 3
 
 
 class TrialRow(NamedTuple):
-    """A trial at a time."""
+    """A row of a study's trials: a trial at a point in time."""
 
     task: Task
     now: datetime

@@ -118,7 +118,7 @@ def last_rewrite(text: str) -> str:
 
 
 def collapsed(text: str) -> str:
-    """`last_rewrite` of each line of a text."""
+    """Apply `last_rewrite` to each line of a text."""
     return "\n".join(map(last_rewrite, text.split("\n"))) if "\r" in text else text
 
 

@@ -16,7 +16,7 @@ TELEMETRY_KINDS = ("step", "rank", "gpu")
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one time. Shares are 0 to 1; unmeasured values are `None`."""
+    """One GPU at a point in time. Shares are 0 to 1; unmeasured values are `None`."""
 
     index: str
     utilization: float | None = None

@@ -163,7 +163,8 @@ def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
 
 
 def settings_of(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the part with a job's account and network, and its name: the CustomJobSpec, or a pipeline's."""
+    """Return the name and the content of the part with a job's account and network: the CustomJobSpec, or the
+    body of a pipeline."""
     name = next((name for name in ("jobSpec", *bodies()) if isinstance(job.get(name), Mapping)), "jobSpec")
     return name, job.get(name) or {}
 

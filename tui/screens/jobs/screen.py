@@ -46,7 +46,7 @@ COLUMNS = columns(JOB_FIELDS)
 FIRST_RUN = "No jobs here yet."
 
 SHOWN_AT_ONCE = 500
-"""Number of jobs up to which each page is shown when it arrives."""
+"""Maximum number of listed jobs while each page is shown as soon as it arrives."""
 FIRST_PAGE = 50
 ID_FROM = 160
 """Minimum width of the screen at which the job ids get a column."""

@@ -164,7 +164,7 @@ class EndpointsScreen(ListScreen):
 
     @property
     def current(self) -> tuple[ServingEndpoint, Deployed | None] | None:
-        """The endpoint under the cursor, with the version in its row or none."""
+        """The endpoint under the cursor, and the version in the row, or None for a row without a version."""
         return self._rows.get(self.table.cursor or "")
 
     def selection(self, scope: str) -> ActionSelection:

@@ -167,7 +167,8 @@ class JobFigures:
         return self._steps.get(replica)
 
     def _lag(self, replica: str) -> Figure | None:
-        """Return the steps behind the furthest replica, `STEP_TOLERANCE` before the newest line."""
+        """Return how many steps the replica is behind the furthest replica. The furthest step is taken
+        `STEP_TOLERANCE` before the newest line."""
         mine = self._steps.get(replica)
         if mine is None or self._newest is None:
             return None

@@ -28,7 +28,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def nanoseconds(moment: datetime) -> int:
-    """Return a time as nanoseconds since 1970."""
+    """Return a time as nanoseconds since the epoch."""
     return (moment - EPOCH) // _MICROSECOND * 1000
 
 

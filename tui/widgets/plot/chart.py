@@ -153,7 +153,7 @@ class Chart(VerticalGroup):
         x: float
 
     def on_click(self, event: Click) -> None:
-        """Post the x under the mouse."""
+        """Post the x value under the mouse."""
         if self._plot is None:
             return
         canvas = self._plot.query_one("#plot").region

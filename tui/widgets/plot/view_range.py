@@ -71,7 +71,7 @@ def part(x: Sequence[float], y: Sequence[float], window: Range) -> tuple[Sequenc
 
 
 def value_at(x: Sequence[float], y: Sequence[float], at: float, window: Range) -> float | None:
-    """Return the y of the point nearest to `at`; `None` if none is near."""
+    """Return the y value of the point nearest to `at`; `None` if no point is near."""
     if not x:
         return None
     right = bisect_left(x, at)

@@ -29,7 +29,7 @@ class JobIdentity:
     object_name: str
     uid: str
     created: int | None
-    """Creation time in ns since 1970, to the second."""
+    """Creation time in ns since the epoch, to the second."""
     selector: str
     """Label selector of the job's pods."""
 
@@ -48,7 +48,7 @@ class LoggedPod:
     replica: str
     node: str
     created: int | None
-    """Creation time in ns since 1970."""
+    """Creation time in ns since the epoch."""
     deleting: bool
     containers: Mapping[str, ContainerState]
     main: str

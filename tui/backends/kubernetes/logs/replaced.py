@@ -35,7 +35,7 @@ class GonePod:
     replica: str
     """The replica's id, or the pod's name if it does not contain the id."""
     started: int
-    """Time at which the pod was first seen running, in ns since 1970."""
+    """Time at which the pod was first seen running, in ns since the epoch."""
     why: str
     """The cause of the pod's end from its events, or ""."""
     killed: int | None = None

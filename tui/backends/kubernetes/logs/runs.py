@@ -20,7 +20,7 @@ SETTLED = 60 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """The state of one container from its pod's status. Times are in ns since 1970."""
+    """The state of one container from its pod's status. Times are in ns since the epoch."""
 
     run: int = 0
     """Number of the run whose log the API returns without `previous`."""

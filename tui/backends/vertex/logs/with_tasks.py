@@ -26,7 +26,8 @@ MOST_JOBS = 500
 """Maximum number of task jobs in a filter; the newest jobs are used. A filter may have at most 20,000
 characters (docs/facts/vertex.md 5.3)."""
 WATCH = 5
-"""Number of reads of a job's state per search for new tasks: one search every 10 s in the cloud."""
+"""Number of reads of a job's state for each search for new tasks. In the cloud, this is one search every 10
+s."""
 KEPT = 50_000
 """Number of stored keys of delivered entries."""
 

@@ -17,7 +17,7 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StampedLine:
-    """One line with its timestamp by the node's clock (ns since 1970)."""
+    """One line with its timestamp by the node's clock, in ns since the epoch."""
 
     stamp: int
     text: bytes
@@ -68,7 +68,7 @@ class LineSplitter:
 
 
 def stamp_of(text: str) -> int | None:
-    """Return the nanoseconds since 1970 of an RFC 3339 time; `None` for any other text."""
+    """Return an RFC 3339 time in nanoseconds since the epoch; `None` for any other text."""
     match = _STAMP.fullmatch(text.encode())
     return _stamp(*match.groups()) if match is not None else None
 
@@ -99,5 +99,5 @@ def stamp_at(moment: datetime) -> int:
 
 
 def since_time(second: int | None) -> str | None:
-    """Format a second since 1970 for `sinceTime`, which has no fractions."""
+    """Format a time in seconds since the epoch for `sinceTime`, which has no fractions."""
     return None if second is None else f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
