@@ -127,7 +127,7 @@ def test_places_are_those_of_the_file() -> None:
 
 
 def test_the_same_side_is_refused() -> None:
-    with pytest.raises(CannotConvert, match="for vertex already"):
+    with pytest.raises(CannotConvert, match="is already for vertex"):
         convert(ready(FOLDER / "l4-1node.yaml"), "vertex")
     assert set(bodies()) >= NO_COUNTERPART
 
