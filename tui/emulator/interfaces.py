@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
@@ -20,6 +21,7 @@ _ids: dict[str, str] = {}
 """Ids of projects by number."""
 
 
+@lru_cache(maxsize=1024)
 def project_number(project: str) -> str:
     """The number of a project: 12 digits that follow from its id, or the argument if it is a number."""
     if project.isdecimal():
