@@ -10,18 +10,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 from tests.trainer.multi_node_support import ROOT
-from tests.trainer.ranks import Ranks
+from tests.trainer.ranks import _SERVER, Ranks
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import exit_codes
 from trainer.checkpoint.ending import RunEnding
-from trainer.checkpoint.manifest import damage, read, step_folders
+from trainer.checkpoint.locations import open_store
+from trainer.checkpoint.manifest import Manifest, damage, read, step_folders
+from trainer.checkpoint.run_identity import RunIdentity
+from trainer.checkpoint.upload import Uploader
 from tui.emulator.storage.faults import BucketFaults
 
 URI = "gs://training-run/run"
@@ -160,6 +165,36 @@ def test_a_preempted_run_says_that_its_upload_failed(tmp_path: Path, cloud: Buck
     assert said["severity"] == "ERROR" and said["saved_step"] == said["step"]
     assert said["uploaded_step"] is None
     assert f"SIGTERM at step {said['step']}: the last checkpoint is only in " in said["message"]
+
+
+def host_store(port: Connection) -> None:
+    """Host a store until this process is killed, and send its port."""
+    store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    port.send(store.port)
+    signal.pause()
+
+
+def test_an_upload_outlives_the_loss_of_the_store_that_the_nodes_share(tmp_path: Path) -> None:
+    ours, theirs = _SERVER.Pipe()
+    host = _SERVER.Process(target=host_store, args=(theirs,), daemon=True)
+    host.start()
+    keys = dist.TCPStore("127.0.0.1", ours.recv(), None, is_master=False)
+    host.kill()
+    host.join()
+    reports: list[str] = []
+    uploader = Uploader(
+        open_store(str(tmp_path / "remote")),
+        keys,
+        lambda severity, text, _: reports.append(f"{severity} {text}"),
+        node=0,
+        nodes=2,
+        coordinates=True,
+        keep=2,
+    )
+    manifest = Manifest(5, "ddp", "whole", 2, 2, 0, False, {}, RunIdentity.new("run"), 1.0)
+    uploader.offer(tmp_path, manifest)
+    wait_for(lambda: reports, "a report", seconds=20)
+    assert reports[0].startswith("WARNING checkpoint 5 is not uploaded yet: ") and uploader.problem
 
 
 def test_a_bucket_that_is_dead_at_the_start_is_waited_for(tmp_path: Path, cloud: Buckets) -> None:

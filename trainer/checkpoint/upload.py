@@ -101,7 +101,7 @@ class Uploader:
                 complete = self._upload_once(path, manifest)
                 if complete is not None or not self._coordinates:
                     self.last_step, self.problem = manifest.step, ""
-            except (RemoteStoreError, OSError) as error:
+            except (RemoteStoreError, OSError, dist.DistError) as error:
                 delay = _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]
                 attempt += 1
                 self.problem = str(error)

@@ -178,8 +178,10 @@ class ForkServer:
         if pid == 0:
             die_with_parent(parent)
             signal.set_wakeup_fd(-1)
-            for number in (*_SIGNALS, signal.SIGCHLD):
-                signal.signal(number, signal.SIG_DFL)
+            # The store must outlive a signal to all processes: the ranks need it for their last save.
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_IGN if local_rank is None else signal.SIG_DFL)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
             self._stream.close()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
