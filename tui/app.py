@@ -48,7 +48,7 @@ def _open_screen(reference: str) -> Screen[Any]:
 def _job_screen(
     session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
 ) -> Screen[Any]:
-    """Return the screen of a job. Its plots import numpy."""
+    """Return the screen of a job. The screen's plots import numpy."""
     from tui.screens.job.screen import screen_class
 
     return screen_class(kind)(session, job_name, log_folder, replica, kind, tab=tab)
@@ -83,7 +83,7 @@ class VxtuiApp(ConsoleApp):
     JOB_SCREEN = staticmethod(_job_screen)
     NOTIFICATION_TIMEOUT = 6
     read_settings: Callable[[], Settings] | None = None
-    """Reads the settings again, for contexts that were added."""
+    """A function that reads the settings again, for contexts that were added."""
 
     @property
     def frame(self) -> FrameScreen | None:

@@ -14,11 +14,12 @@ TURN = 1.0
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Minimum number of collections of the middle generation between two full ones, as in Python's default."""
+"""Minimum number of collections of the middle generation between two full collections, as in Python's
+default."""
 MANY = 50
-"""Collections of the middle generation after which a full one runs even while keys are pressed."""
+"""Collections of the middle generation after which a full collection runs even while keys are pressed."""
 LAST_RESORT = 500
-"""Collections of the middle generation after which Python runs a full one on its own."""
+"""Collections of the middle generation after which Python runs a full collection on its own."""
 GROWTH = 1.25
 """Growth factor of the old objects before the next full collection."""
 
@@ -39,7 +40,7 @@ class IdleCollector:
         return self._before is not None
 
     def start(self) -> None:
-        """Treat all existing objects as permanent: the start creates no garbage."""
+        """Treat all existing objects as permanent, because the start creates no garbage."""
         gc.freeze()
         if self._before is None:
             self._before = gc.get_threshold()

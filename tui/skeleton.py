@@ -65,7 +65,8 @@ def _size(tty: int) -> tuple[int, int]:
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:
-    """The text that `show` draws: the two top lines and the line of keys, at their screen positions."""
+    """Return the text that `show` draws: the two top lines and the line of keys, at their screen
+    positions."""
     dots = "..." if ascii_only else "…"
     name = "".join(c if c.isprintable() else "?" for c in context)
     top = f" vxtui   {name}"[: max(0, columns - 12)]

@@ -40,7 +40,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """Make the kernel end this new process with its parent, whatever ends that (Linux only)."""
+    """Make the kernel end this new process with its parent, however the parent ends (Linux only)."""
     if sys.platform == "linux":
         _LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
@@ -79,7 +79,8 @@ class Running:
 
 
 async def events_of(backend: Backend, job: Job) -> str:
-    """The folder of the job's events on this machine, or gs://. Raises BackendError, TensorBoardError."""
+    """Return the folder of the job's events on this machine, or gs://. Raises BackendError,
+    TensorBoardError."""
     # Storage belongs to one context.
     backend = backend.owner(job.name)
     name = job.name if job.composite else job.runner
@@ -202,7 +203,7 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
 
 
 async def _read(process: asyncio.subprocess.Process, output: list[str]) -> None:
-    """Read its output and store the last lines, so that it never blocks on a full pipe."""
+    """Read TensorBoard's output and store the last lines, so that TensorBoard never blocks on a full pipe."""
     async for line in output_lines(process.stderr):
         output.append(line)
         del output[:-OUTPUT_LINES]

@@ -1,7 +1,7 @@
 """Keeps the terminal free of other output while the screen is shown.
 
-gRPC's C core and other native code write to file descriptor 2 (docs/facts/clients.md). So fd 2 points to a
-log file, and the screen draws on a copy of the terminal's own descriptor.
+gRPC's C core and other native code write to file descriptor 2 (docs/facts/clients.md). Therefore fd 2 points
+to a log file, and the screen draws on a copy of the terminal's own descriptor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The user's web browser, if this session has one."""
+"""The user's web browser, if this session has a display."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_an_opening_is_read_as_it_was_written(found: Opening) -> None:
 
 @given(st.binary(max_size=60))
 def test_other_bytes_are_no_opening(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not an opening"):
+    with pytest.raises(ValueError, match="the opening must be"):
         Opening.decode(data)
 
 

@@ -49,10 +49,10 @@ class Capabilities(Protocol):
     info: ContextInfo
 
     def offers(self, need: str, kind: str = "") -> bool:
-        """Whether the backend has a service, or an operation of a service."""
+        """Return whether the backend has a service, or an operation of a service."""
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """`offers` for this job's location; with `anybody` also operations that this login may not
+        """Return `offers` for this job's location; with `anybody`, include operations that this login may not
         perform."""
 
 
@@ -78,14 +78,14 @@ class ActionSelection:
     """Whether a missing permission refuses the action; otherwise the service names it in a refusal."""
 
     def jobs_for(self, action: Action) -> Sequence[Job]:
-        """The jobs on which the action would act."""
+        """Return the jobs on which the action would act."""
         if action.many:
             return self.jobs
         return () if self.current is None else (self.current,)
 
 
 def available(action: Action, selection: ActionSelection) -> ActionRefusal | None:
-    """Why the action can't run on this selection; `None` if it can."""
+    """Return why the action can't run on this selection; `None` if it can."""
     refusal = (
         read_only_refusal(action, selection.access.read_only)
         or _service_refusal(action, selection)
@@ -97,13 +97,14 @@ def available(action: Action, selection: ActionSelection) -> ActionRefusal | Non
 
 
 def allowed_jobs(action: Action, selection: ActionSelection) -> list[Job]:
-    """The selected jobs on which the action can run."""
+    """Return the selected jobs on which the action can run."""
     jobs = selection.jobs_for(action)
     return [job for job in jobs if job_refusal(action.operation, job, selection) is None]
 
 
 def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> ActionRefusal | None:
-    """Why this operation can't run on a job; `None` if it can, or if it is not an operation on jobs."""
+    """Return why this operation can't run on a job; `None` if it can, or if it is not an operation on
+    jobs."""
     change = _JOB_CHANGES.get(operation_id)
     if change is None:
         return None
@@ -122,8 +123,8 @@ def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> Acti
 
 
 def read_only_refusal(action: Action, read_only: ReadOnly | None) -> ActionRefusal | None:
-    """Why the action is refused in a read-only context, with the name of the setting. The reason names the
-    operation, so that a key and a verb of one operation give the same reason."""
+    """Return why the action is refused in a read-only context, with the name of the setting. The reason names
+    the operation, so that a key and a verb of one operation give the same reason."""
     if read_only is None or not action.mutates:
         return None
     return ActionRefusal(
@@ -154,7 +155,7 @@ def _unmet(condition: str, action: Action, selection: ActionSelection) -> Action
 
 
 def _jobs_refusal(action: Action, selection: ActionSelection) -> ActionRefusal | None:
-    """Why the action can't run on any of the jobs. An action on a named target has no selection."""
+    """Return why the action can't run on any of the jobs. An action on a named target has no selection."""
     jobs = () if action.argument else selection.jobs_for(action)
     refusals = [job_refusal(action.operation, job, selection) for job in jobs]
     first = refusals[0] if refusals else None

@@ -30,7 +30,7 @@ _APP = (
         screen="tui.screens.serving.models:ModelsScreen",
     ),
     act(
-        "app.endpoints", "8", "endpoints", "Endpoints, and what answers their requests", footer=False,
+        "app.endpoints", "8", "endpoints", "Endpoints and their deployed models", footer=False,
         needs="serving", screen="tui.screens.serving.endpoints:EndpointsScreen",
     ),
     act("app.job", "", "job", "Open one job by name or id", footer=False, argument="NAME"),
@@ -176,7 +176,7 @@ _JOBS = (
         "jobs.resume", "U", "resume", "Start the suspended job again", operation="job.resume", confirm=True,
         footer=False, when=("job",),
     ),
-    act("jobs.compare", "P", "compare", "Compare the two marked runs: what they differ in",
+    act("jobs.compare", "P", "compare", "Show the differences between the two marked runs",
         when=("two_runs",)),
     act("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text"),
     act("jobs.sort", "s", "sort", "Sort by the next column"),
@@ -266,7 +266,7 @@ _EXPORT = (
 )
 
 _QUOTA_GRID = (
-    act("quota_grid.open", "enter", "what uses it", "Jobs that use these quotas", when=("region",)),
+    act("quota_grid.open", "enter", "what uses it", "Show the jobs that use these quotas", when=("region",)),
     act("quota_grid.profile", "p", "what fits", "Show where a profile fits", when=("profiles",)),
     act("quota_grid.kind", "tab", "spot, standard", "Spot or standard quotas"),
     act("quota_grid.request", "r", "ask for more", "Link to request more quota",

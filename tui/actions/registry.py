@@ -77,17 +77,17 @@ register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES, *_S
 
 
 def actions(scope: str | None = None) -> list[Action]:
-    """All actions, or the actions of one scope, in display order."""
+    """Return all actions, or the actions of one scope, in display order."""
     return [a for a in (*_BY_ID.values(), *_of_kinds()) if scope is None or a.scope == scope]
 
 
 def action(action_id: str) -> Action:
-    """The action with this id. Raises KeyError."""
+    """Return the action with this id. Raises KeyError."""
     return _BY_ID.get(action_id) or {a.id: a for a in _of_kinds()}[action_id]
 
 
 def _of_kinds() -> list[Action]:
-    """Actions of only one kind of work."""
+    """Return the actions of only one kind of work."""
     return [action for kind in kinds() for action in _actions_of(kind)]
 
 
@@ -111,7 +111,7 @@ def _actions_of(kind: Kind) -> tuple[Action, ...]:
 
 
 def operation(operation_id: str) -> Action:
-    """The first action that runs this operation; its label names the operation. Raises KeyError for an
+    """Return the first action that runs this operation; its label names the operation. Raises KeyError for an
     operation that no action declares."""
     for action in actions():
         if action.operation == operation_id:
@@ -120,8 +120,8 @@ def operation(operation_id: str) -> Action:
 
 
 def bindings(*scopes: str) -> list[BindingType]:
-    """Textual bindings of these scopes, for a class's `BINDINGS`; Textual's footer does not show them.
-    Textual is imported here, so that verbs can read the registry without this import."""
+    """Return the Textual bindings of these scopes, for a class's `BINDINGS`; Textual's footer does not show
+    them. Textual is imported here, so that verbs can read the registry without this import."""
     from textual.binding import Binding  # noqa: PLC0415
 
     return [
@@ -140,7 +140,7 @@ def bindings(*scopes: str) -> list[BindingType]:
 
 
 def key_problems(keymap: Mapping[str, str]) -> list[str]:
-    """The problems with a user's key map: ids without an action, and keys of two actions."""
+    """Return the problems with a user's key map: ids without an action, and keys of two actions."""
     unknown = sorted(set(keymap) - {a.id for a in actions()})
     problems = (
         [f"The key map has ids without an action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
@@ -156,6 +156,6 @@ def key_problems(keymap: Mapping[str, str]) -> list[str]:
 
 
 def key_text(action: Action, keymap: Mapping[str, str]) -> str:
-    """The action's keys for the user, after the user's own key map: `j down`, `ctrl+r`, `?`."""
+    """Return the action's keys for the user, after the user's own key map: `j down`, `ctrl+r`, `?`."""
     keys = (keymap.get(action.id) or action.key).split(",")
     return " ".join(_KEY_TEXT.get(key.strip(), key.strip()) for key in keys if key.strip())

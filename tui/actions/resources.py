@@ -10,7 +10,7 @@ ACTIONS: tuple[Action, ...] = (
         "Create a persistent resource with the machines of a profile", "verb", "",
         operation="resource.create",
     ),
-    act("resources.open", "enter", "details", "Pools, times, error and jobs of it", when=("resource",)),
+    act("resources.open", "enter", "details", "Show its pools, times, error and jobs", when=("resource",)),
     act(
         "resources.reboot", "b", "reboot", "Reboot its machines", operation="resource.reboot", confirm=True,
         needs="resources", name="reboot a persistent resource", when=("resource", "rebootable"),

@@ -24,12 +24,12 @@ ACTIONS: tuple[Action, ...] = (
         "schedules.delete", "D", "delete", "Delete it; its runs stay", operation="schedule.delete",
         confirm=True, needs="schedules", name="delete a schedule", when=("schedule",),
     ),
-    act("schedules.details", "d", "details", "Its cron, times, limits and last response", when=("schedule",)),
+    act("schedules.details", "d", "details", "Show its cron, times, limits and response", when=("schedule",)),
     act("schedules.filter", "slash", "filter", "Filter by name, state or cron"),
     act("schedules.copy", "y", "copy name", "Copy its resource name", footer=False, when=("schedule",)),
     act("schedules.back", "escape", "back", "Back to the jobs", footer=False),
     act(
-        "app.schedules", "", "schedules", "Pipelines that run again and again", footer=False,
+        "app.schedules", "", "schedules", "Pipelines that run on a schedule", footer=False,
         needs="schedules", screen="tui.screens.schedules.screen:SchedulesScreen",
     ),
 )  # fmt: skip

@@ -12,7 +12,7 @@ ACTIONS: tuple[Action, ...] = (
         "studies.cancel", "c", "cancel", "Cancel it, or the marked ones", operation="job.cancel",
         confirm=True, needs="jobs.cancel", key_only=True, when=("job",), many=True,
     ),
-    act("studies.compare", "P", "compare", "Compare the two marked runs: what they differ in",
+    act("studies.compare", "P", "compare", "Show the differences between the two marked runs",
         when=("two_runs",)),
     act("studies.filter", "slash", "filter", "Filter: state:failed kind:tuning text"),
     act("studies.sort", "s", "sort", "By age, state, kind or name"),

@@ -1,7 +1,7 @@
 """An app that sends only changed cells, no more frames than the line can transmit, and one key at a time.
 
-Textual writes a frame that can't be represented in cells. The private names of Textual that this needs are in
-`textual_private`.
+Textual writes a frame that can't be represented in cells. The private names of Textual that this module needs
+are in `textual_private`.
 """
 
 from __future__ import annotations
@@ -267,14 +267,12 @@ class DisplayApp(App[Result]):
         return self.key_queue.in_progress
 
     def hold(self, screen: Screen[object]) -> bool:
-        """Whether a frame must wait. It is rendered later without another call."""
+        """Return whether a frame must wait. It is rendered later without another call."""
         return self._hold_for_key(screen) or self.hold_frame(screen)
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:
-        """Whether a frame waits until the key is handled: opening a screen lays it out several times.
-
-        The frame waits no longer than `KEY_WAIT`, however long this key or later keys take.
-        """
+        """Return whether a frame waits until the key is handled: opening a screen lays it out several times.
+        The frame waits no longer than `KEY_WAIT`, however long this key or later keys take."""
         if not self.key_in_progress:
             self._for_key = None
             return False
@@ -305,10 +303,8 @@ class DisplayApp(App[Result]):
             self.screen.check_idle()
 
     def key_frame_due(self, screen: Screen[object]) -> bool:
-        """Whether to render now rather than at the next tick of the screen's timer.
-
-        After a slow frame the next tick may be two periods away, i.e. 33 ms.
-        """
+        """Return whether to render now rather than at the next tick of the screen's timer. After a slow frame
+        the next tick may be two periods away, i.e. 33 ms."""
         if self._key_over_at is None or not self.screen_stack or screen is not self.screen:
             return False
         if time.monotonic() - self._key_over_at > KEY_CHANGES:
@@ -320,7 +316,7 @@ class DisplayApp(App[Result]):
         return True
 
     def hold_frame(self, screen: Screen[object]) -> bool:
-        """Whether a frame waits because the line is busy."""
+        """Return whether a frame waits because the line is busy."""
         driver = self._console_driver()
         if driver is None or driver.line is None or self._batch_count:
             return False
@@ -360,17 +356,17 @@ class DisplayApp(App[Result]):
             screen.call_next(textual_private.render_now, screen)
 
     def line_free(self) -> None:
-        """Called when the writer has sent everything."""
+        """Handle the event that the writer has sent everything."""
         self._try_held()
 
     def line_answered(self) -> None:
-        """Called when the terminal has answered a request."""
+        """Handle the terminal's answer to a request."""
         self.pace.answered()
         self._try_held()
 
 
 def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
-    """Whether erased cells have the background colour: not in GNU screen, recognised by its TERM."""
+    """Return whether erased cells have the background colour: not in GNU screen, recognised by its TERM."""
     return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
 
 

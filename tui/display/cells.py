@@ -16,7 +16,7 @@ CellStyles = list[str]
 
 
 class NotRepresentable(Exception):
-    """Content that cells can't represent: a control character, a link, a control segment."""
+    """Content that cells can't represent: a control character, a link, or a control segment."""
 
 
 def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, CellStyles]:
@@ -87,11 +87,9 @@ def _is_control(character: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def is_sure(cell: str) -> bool:
-    """Whether every terminal uses the same number of cells for this character.
-
-    After any other character the position is unknown: emoji, joined and marked characters occupy one or two
-    cells, depending on terminal and font.
-    """
+    """Return whether every terminal uses the same number of cells for this character. After any other
+    character the position is unknown: emoji, joined and marked characters occupy one or two cells, depending
+    on terminal and font."""
     if len(cell) != 1:
         return not cell
     code = ord(cell)

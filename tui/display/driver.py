@@ -22,13 +22,13 @@ class LineListener(Protocol):
     """Receives events that the driver reports to the app, on the app's event loop."""
 
     def line_free(self) -> None:
-        """Called when the writer has sent everything."""
+        """Handle the event that the writer has sent everything."""
 
     def line_answered(self) -> None:
-        """Called when the terminal has answered a request."""
+        """Handle the terminal's answer to a request."""
 
     def leave(self, number: signal.Signals) -> None:
-        """Called when the terminal is gone: end as this signal would end the process."""
+        """End as this signal would end the process, because the terminal is gone."""
 
 
 class ConsoleDriver(LinuxDriver):

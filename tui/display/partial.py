@@ -34,13 +34,13 @@ def render_dirty(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Re
 
 
 def _is_container(widget: Widget) -> bool:
-    """Whether the widget paints only its background. An overridden `render` may do other work too."""
+    """Return whether the widget paints only its background. An overridden `render` may do other work too."""
     kind = type(widget)
     return kind.render in (Widget.render, Screen.render) and kind.render_lines is Widget.render_lines
 
 
 def _covered(part: Region, painted: Iterable[Region]) -> bool:
-    """Whether these regions hide the entire part: most containers lie entirely below their content."""
+    """Return whether these regions hide the entire part: most containers lie entirely below their content."""
     left = [part]
     for region in painted:
         left = [piece for piece_left in left for piece in _without(piece_left, region)]

@@ -189,7 +189,8 @@ class ScreenBuffer:
 
 
 def differing(shown: BufferRow, row: BufferRow) -> list[int]:
-    """Return the cells that differ. For speed it uses only C loops: it runs for every row of every frame."""
+    """Return the cells that differ. For speed the function uses only C loops, because it runs for every row
+    of every frame."""
     chars, styles = map(ne, shown.chars, row.chars), map(ne, shown.styles, row.styles)
     return list(compress(count(), map(or_, chars, styles)))
 
@@ -239,7 +240,7 @@ def _runs(row: BufferRow, start: int, end: int) -> Iterator[tuple[str, int, str]
 
 
 def _joined(cells: Sequence[str], at: int) -> bool:
-    """Whether the cell certainly starts where the previous cell ends."""
+    """Return whether the cell certainly starts where the previous cell ends."""
     return not cells[at] or is_sure(_head(cells, at - 1))
 
 

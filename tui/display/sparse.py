@@ -1,7 +1,7 @@
 """Writes many small changes in few styles, such as a heat map's cells, style by style to save bytes.
 
-A change of style takes up to twenty bytes, a move to another cell five: each style is set once, and the pen
-visits all its cells.
+A change of style takes up to twenty bytes, a move to another cell five. Therefore each style is set once, and
+the pen visits all its cells.
 """
 
 from __future__ import annotations

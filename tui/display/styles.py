@@ -76,11 +76,12 @@ def change(old: str | None, new: str) -> str:
 
 @lru_cache(maxsize=16384)
 def erasable(style: str) -> bool:
-    """Whether erasing leaves the same as a blank of this style, i.e. only its background is visible."""
+    """Return whether erasing leaves the same as a blank of this style, i.e. only its background is
+    visible."""
     return not parse(style).flags & _SEEN_ON_BLANKS
 
 
 @lru_cache(maxsize=16384)
 def has_background(style: str) -> bool:
-    """Whether erasing must leave a colour, which not every terminal does."""
+    """Return whether erasing must leave a colour, which not every terminal does."""
     return bool(parse(style).background)

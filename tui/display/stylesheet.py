@@ -26,13 +26,13 @@ class CachedStylesheet(Stylesheet):
             super().set_variables(variables)
 
     def has_source(self, path: str, class_var: str = "") -> bool:
-        """Whether the file has been read, even if by a path with `..`."""
+        """Return whether the file has been read, even if by a path with `..`."""
         return super().has_source(os.path.normpath(path) if path else path, class_var)
 
     def read_ahead(self, path: Path) -> None:
         """Read and parse the styles of a screen that is not open yet.
 
-        Textual would do so when the screen is opened, and then restyle every widget of all screens.
+        Textual would parse them when the screen opens, and then restyle every widget of all screens.
 
         Raises:
             StylesheetError: the file can't be read.

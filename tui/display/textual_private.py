@@ -116,7 +116,7 @@ PRIVATE_NAMES = (
 
 
 class FrameControl(Protocol):
-    """The questions about frames that the patched screens ask the app."""
+    """Methods of the app that the patched screens call before a frame."""
 
     @property
     def screen(self) -> Screen[Any]: ...
@@ -134,17 +134,17 @@ def render_now(screen: Screen[object]) -> None:
 
 
 def waits_for_layout(screen: Screen[Any]) -> bool:
-    """Whether the screen is laid out again before it is rendered."""
+    """Return whether the screen is laid out again before it is rendered."""
     return screen._layout_required
 
 
 def needs_frame(screen: Screen[Any]) -> bool:
-    """Whether something on the screen has changed since its last frame."""
+    """Return whether something on the screen has changed since its last frame."""
     return bool(screen._dirty_widgets or screen._repaint_required or screen._layout_required)
 
 
 def control_frames(control_of: Callable[[Any], FrameControl | None]) -> None:
-    """Make every screen ask its app before it renders, including Textual's own, e.g. the palette."""
+    """Make every screen call its app before rendering, including Textual's own screens, e.g. the palette."""
     stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
 
     def refresh(self: Screen[object]) -> None:

@@ -74,7 +74,7 @@ class LineWriter:
         try:
             count = os.write(self._out, data)
         except OSError:
-            # The device is full, or the terminal is closed: the thread finds out.
+            # The device is full, or the terminal is closed; the thread detects which.
             return 0
         self.sent += count
         return count
@@ -158,7 +158,7 @@ class LineWriter:
         """Measure the rate between two waits, in which the line transmitted what the device accepted.
 
         The device's buffers are about equally full at the end of both waits. They may have been empty in
-        between if there was nothing to write, so a rate may be too low but never too high: the highest recent
+        between if there was nothing to write, so a rate may be too low but never too high. The highest recent
         rate counts.
         """
         self.stalled_at = now

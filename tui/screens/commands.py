@@ -41,7 +41,7 @@ screen."""
 
 @dataclass(frozen=True, slots=True)
 class PaletteCommand:
-    """An action that can run now, with its argument if it has one."""
+    """An action that can run now, with its argument, which is optional."""
 
     action: Action
     argument: str = ""

@@ -203,7 +203,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self._open_now()
 
     async def _tell_unfinished_launches(self) -> None:
-        """Say what became of launches whose process was killed before the reply."""
+        """Report the outcome of launches whose process was killed before the reply."""
         name = self.connection.context.name
         # The operations' modules are imported when something is first changed.
         if not await asyncio.to_thread(self.journal.unfinished, name):
@@ -230,13 +230,13 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.journal.add("console", text)
 
     def notify(self, message: str, **how: Any) -> None:
-        """Show a message briefly with masked secrets: errors of services quote the request."""
+        """Show a message briefly with masked secrets, because errors of services quote the request."""
         super().notify(mask_text(message), **how)
 
     # The end
 
     async def action_quit(self) -> None:
-        """Quit. If a launch is running, quit once its outcome is known, or at a second key."""
+        """Quit. If a launch is running, quit once its outcome is known, or at a second key press."""
         if self.unanswered.settling or not self.unanswered:
             self.exit()
             return
@@ -287,11 +287,12 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.connection.access
 
     def unbilled(self, job: Job) -> bool:
-        """Whether the job runs on this machine, where its price is only an estimate of the cloud's price."""
+        """Return whether the job runs on this machine, where its price is only an estimate of the cloud's
+        price."""
         return self.emulates(job.context)
 
     def emulates(self, name: str) -> bool:
-        """Whether this is a context of this machine."""
+        """Return whether this is a context of this machine."""
         context = self.contexts.get(name)
         return context is not None and context.emulated
 
@@ -307,7 +308,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return None if known is None else known.high
 
     def spent_words(self, job: Job, now: datetime) -> str:
-        """The job's cost so far, including its parts; `would` marks an unbilled job among billed jobs."""
+        """Return the job's cost so far, including its parts; `would` marks an unbilled job among billed
+        jobs."""
         text = self.costs.parts_spent_text(self.store.own_parts(job), now)
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"
@@ -326,7 +328,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
     def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
         """Show how an operation ended, and read the jobs that it may have changed.
 
-        `cancelling` are the jobs that it cancels: the toast is shown until the last of these jobs has ended.
+        `cancelling` contains the jobs that the operation cancels; the toast stays until the last of these
+        jobs has ended.
         """
         listed = [self.store.jobs.get(job.name) for job in cancelling]
         waiting = {job.name for job in listed if job is not None and job.state.active}

@@ -2,7 +2,7 @@
 
 Textual ends the app at an exception in a handler, a timer, a callback or a render. Here the pane that raised
 the exception hides its widgets and shows the error; ctrl+r shows them again. A dialog closes, and a toast
-shows the error: the key that opened the dialog tries again.
+shows the error: the key that opened the dialog opens it again.
 """
 
 from __future__ import annotations

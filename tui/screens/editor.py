@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 async def edit_file(console: ConsoleApp, path: Path) -> None:
-    """Run $VISUAL, $EDITOR or vi on the file. Show an error."""
+    """Run $VISUAL, $EDITOR or vi on the file, and show an error if the editor fails."""
     outcome = await console.operations.profiles().edit(path, lambda: _run_editor(console, path))
     if not outcome.ok:
         console.notify(outcome.text, severity="error", markup=False)
 
 
 def _run_editor(app: App[Any], path: Path) -> str:
-    """Return the error, or ""."""
+    """Run the editor. Return the error, or ""."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     try:
         with app.suspend():

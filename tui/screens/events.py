@@ -56,7 +56,7 @@ class EventsScreen(ListScreen):
             background(self, self._read_audit, "audit file")
 
     async def _read_audit(self) -> None:
-        """Read what earlier runs, other consoles and verbs have done since the last read."""
+        """Read the operations of earlier runs, other consoles and verbs since the last read."""
         try:
             self._audited += await asyncio.to_thread(self.console.journal.read_audit)
         finally:

@@ -203,7 +203,7 @@ class FrameScreen(Screen[None]):
                 return not_connected(self.app) if self.session is None else ""
             case "one_context":
                 return self.group_reason()
-        raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
+        raise LookupError(f"{type(self).__name__} must handle the condition {condition} of {action.id}")
 
     def blocked_reason(self, action: Action) -> str | None:
         """Return why the action can't run now, as a sentence; `None` if it can."""
@@ -225,7 +225,8 @@ class FrameScreen(Screen[None]):
         return f"{one_context(context)} :context opens it."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key is handled here. A key of an inactive scope falls through to the next scope."""
+        """Return whether a key is handled here. A key of an inactive scope falls through to the next
+        scope."""
         if action == "do" and parameters:
             return _scope_of(str(parameters[0])) in self.scopes()
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""Base class of the list screens: the context line, the filter, the table, the notice."""
+"""Base class of the list screens: the context line, the filter, the table, and the notice."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class Polling:
     ) -> None:
         """Set the callbacks. `read` returns why regions can't be read, by region, or raises BackendError.
 
-        `show` shows what was read, `forget` drops the rows of another context, and `has_rows` tells whether
-        any rows were read.
+        `show` shows the data, `forget` drops the rows of another context, and `has_rows` returns whether any
+        rows were read.
         """
         self._screen = screen
         self._polled = polled

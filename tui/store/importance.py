@@ -1,7 +1,7 @@
 """How much each parameter of a study matters, by optuna's PED-ANOVA, in a separate process.
 
-Importing optuna takes half a second, in which no key would be answered. As a program, this module reads the
-trials as JSON from its standard input and prints the shares.
+Importing optuna takes half a second and would delay keys. As a program, this module reads the trials as JSON
+from its standard input and prints the shares.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Journal:
         self._looked_back: set[str] = set()
 
     def now(self) -> datetime:
-        """The journal's time."""
+        """Return the journal's time."""
         return self._clock()
 
     def add(self, kind: str, text: str, job: str = "") -> Event:
@@ -166,14 +166,14 @@ class Journal:
         return {name for context_counts in counts for name, times in context_counts if times > 0}
 
     def looks_back(self, context: str) -> bool:
-        """Return whether this run has yet to tell of the context's unfinished launches; true only once."""
+        """Return whether this run has yet to report the context's unfinished launches; true only once."""
         first = context not in self._looked_back
         self._looked_back.add(context)
         return first
 
     def unfinished(self, context: str) -> list[tuple[datetime, AuditEntry]]:
-        """Return the launches of this context, with their times, whose process ended before it knew their
-        result (blocking). Only the end of the file is read."""
+        """Return the launches of this context, with their times, whose process ended before the result
+        arrived (blocking). Only the end of the file is read."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._first_line(file, file.seek(0, os.SEEK_END)))

@@ -15,8 +15,8 @@ from tui.config.paths import write_whole
 class UiState:
     """The theme chosen by a command, and the view of each context's lists, in the state directory.
 
-    A chosen theme applies until the settings name another theme: a later change of the settings is the newer
-    choice. A failing disk does not prevent the current use of a choice.
+    A chosen theme applies until the settings name another theme, because a later change of the settings is
+    the newer choice. A failing disk does not prevent the current use of a choice.
     """
 
     def __init__(self, state_dir: Path) -> None:

@@ -121,7 +121,7 @@ def _emulator() -> ServiceHealth:
 
 
 def _damaged(path: Path) -> bool:
-    """Whether a database of the stopped emulator has a damaged page."""
+    """Return whether a database of the stopped emulator has a damaged page."""
     if not path.exists():
         return False
     try:

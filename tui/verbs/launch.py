@@ -75,7 +75,7 @@ PATIENCE = 600.0
 @click.option("--dry-run", is_flag=True, help="Run all checks and print the exact request; send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
 @yes_option
-@click.option("--force", is_flag=True, help="Launch even if a check says that the job would fail.")
+@click.option("--force", is_flag=True, help="Launch even if a check predicts a failure.")
 @click.option("--reveal", is_flag=True, help="Show secrets in the dry run instead of masking them.")
 @verb("job.launch", dry_run=False)
 async def launch(  # noqa: PLR0917 - one for each option
@@ -92,7 +92,7 @@ async def launch(  # noqa: PLR0917 - one for each option
 ) -> int:
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
 
-    Checks run first. If one says that the job would fail, the question says so; with --yes the launch is
+    Checks run first. If a check predicts a failure, the question includes it; with --yes the launch is
     refused (exit code 2) unless --force is set too. An inconclusive check does not stop the launch.
     """
     context = run.one_context
@@ -172,8 +172,9 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str 
 async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) -> Request:
     """Fill in the placeholders of the request's name; list jobs only for `{n}`.
 
-    A deleted job's name is not reused: its outputs may still exist. Raises VerbFailure if the service would
-    refuse the name. A dry run needs no service: jobs that can't be listed within `NAMES` seconds don't count.
+    A deleted job's name is not reused, because its outputs may still exist. Raises VerbFailure if the service
+    would refuse the name. A dry run needs no service: jobs that can't be listed within `NAMES` seconds don't
+    count.
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):

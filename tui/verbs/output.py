@@ -42,7 +42,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
-    """Print what happened and the fix, as one line of JSON if requested. Return the exit code."""
+    """Print the error and its fix, as one line of JSON if requested. Return the exit code."""
     if as_json:
         error = {"code": code, "message": mask_text(message), "fix": mask_text(fix)}
         out_document(json_text({"schema": SCHEMA, "error": error}))
@@ -86,7 +86,7 @@ Printed = list[tuple[Field[Any], list[str]]]
 
 
 def print_fields(fields: Iterable[Field[R]], rows: Sequence[R]) -> None:
-    """Print the fields' columns, without the optional ones that are empty."""
+    """Print the fields' columns, except empty optional columns."""
     _print(_columns(fields, rows))
 
 
@@ -135,8 +135,8 @@ def _title(field: Field[Any]) -> str:
 
 
 def _room(widths: Sequence[int], usual: int) -> int:
-    """The width beside columns of these widths: the rest of the terminal's width, or the usual width without
-    a terminal."""
+    """Return the width beside columns of these widths: the rest of the terminal's width, or the usual width
+    without a terminal."""
     if not sys.stdout.isatty():
         return usual
     left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)

@@ -120,7 +120,8 @@ class Run:
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
-        """Operations that start and stop this machine's emulator and inject faults, for a local context."""
+        """Return the operations that start and stop this machine's emulator and inject faults, for a local
+        context."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
 
     def kubernetes_operations(self) -> KubernetesOperations:
@@ -156,7 +157,7 @@ class Run:
         return OperationRunner(context, self._access(context), journal, "verb", projects=projects, warn=note)
 
     def is_read_only(self, context: Context) -> bool:
-        """Whether a context is read-only."""
+        """Return whether a context is read-only."""
         return self._access(context).read_only is not None
 
     def _access(self, context: Context) -> ContextAccess:
@@ -174,7 +175,8 @@ class Run:
 
 
 def may_change(operation_id: str, job: Job, backend: Backend) -> bool:
-    """Whether the job's kind and state and the login allow the operation; if not, no question is asked."""
+    """Return whether the job's kind and state and the login allow the operation; if not, no question is
+    asked."""
     return job_refusal(operation_id, job, ActionSelection(backend=backend)) is None
 
 
@@ -209,7 +211,7 @@ class Declared:
     """The parameter values with which the verb changes something; empty if it always does."""
 
     def mutates(self, values: Mapping[str, Any]) -> bool:
-        """Whether the verb changes something with these values of its parameters."""
+        """Return whether the verb changes something with these values of its parameters."""
         return bool(self.operation) and all(bool(values[name]) is value for name, value in self.when.items())
 
 
@@ -408,7 +410,7 @@ def task_named(job: Job, reference: str, verb: str) -> Task:
 
 def runner_of(job: Job, tab: str) -> str:
     """Return the name of the job that has this job's `logs` or `metrics`. Raises VerbFailure if jobs of its
-    kind have none, if several tasks have them, or if the task has no job yet."""
+    kind have no logs or metrics, if several tasks have them, or if the task has no job yet."""
     kind = kind_of(job)
     if not kind.has(tab):
         message = f"A {kind.words.noun} has no {tab}."

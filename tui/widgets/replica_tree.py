@@ -79,7 +79,7 @@ class ReplicaTree(Table):
         self._folded ^= {group}
 
     def folded(self, group: str) -> bool:
-        """Whether the group's replicas are hidden."""
+        """Return whether the group's replicas are hidden."""
         return group in self._folded
 
     def display_job(self, job: Job, data: TreeData) -> None:

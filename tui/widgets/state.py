@@ -17,5 +17,5 @@ def state_content(state: JobState, *, word: bool = True) -> Content:
 
 
 def wants_ascii(widget: Widget) -> bool:
-    """Whether the setting `ascii` is on."""
+    """Return whether the setting `ascii` is on."""
     return bool(getattr(getattr(widget.app, "settings", None), "ascii", False))

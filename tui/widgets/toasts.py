@@ -47,7 +47,7 @@ class ToastApp(App[Result]):
     """
 
     WHOLE_TEXT: ClassVar[str] = ""
-    """Words after a cut toast that tell where the complete text is."""
+    """Words after a cut toast that name the location of the complete text."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ _LOOK_EVERY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SentLaunch:
-    """A launch whose request was sent: its job may exist."""
+    """A launch whose request was sent, so its job may exist."""
 
     name: str
     label: str
@@ -28,7 +28,7 @@ class SentLaunch:
 
 
 def sent_launch(request: LaunchRequest) -> SentLaunch:
-    """The message after a request was sent."""
+    """Return the message after a request was sent."""
     name = plain(request.title or str(request.resource.get("displayName", "the job")))
     return SentLaunch(name, request.label, request.look_first)
 

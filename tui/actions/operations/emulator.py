@@ -70,7 +70,7 @@ class EmulatorOperations(ServerOperations):
 
 
 def _words(request: Mapping[str, Any]) -> str:
-    """The faults of a request as text, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
+    """Return the faults of a request as text, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
     options = {key: value for key, value in request.items() if value and key != "do"}
     if request["do"] == "clear":
         return f"clear {_text(request['numbers'])}".strip()

@@ -51,8 +51,8 @@ class EndpointOperations:
         """Deploy a version, MODEL@VERSION, on one machine; it gets `percent` of the requests.
 
         The operation takes minutes, and ends when the model answers. Beside other models the version is
-        deployed without requests and gets its share afterwards: a split that is sent with the deployment
-        would undo any change of the split in those minutes, a rollback too.
+        deployed without requests and gets its share afterwards. A split sent with the deployment would undo
+        any change of the split in the meantime, including a rollback.
         """
 
         async def deploy() -> ServingEndpoint:
@@ -119,8 +119,8 @@ class EndpointOperations:
         return await self._run("endpoint.undeploy", endpoint, undeploy)
 
     async def before(self, endpoint: ServingEndpoint) -> dict[str, int]:
-        """The split before the last change, for the models that are deployed now. Raises OperationError if no
-        change is known, or the split was changed elsewhere since."""
+        """Return the split before the last change, for the models that are deployed now. Raises
+        OperationError if no change is known, or the split was changed elsewhere since."""
         changes = await asyncio.to_thread(self._history.changes, endpoint.name)
         if not changes:
             raise OperationError(

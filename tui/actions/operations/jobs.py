@@ -131,7 +131,7 @@ class JobOperations:
 
         `package` may be planned already, if the user has seen the files to pack. `tell` gets the progress of
         the package. `on_send` is called when the request is sent. A later cancel of this task calls
-        `on_interrupt`, and the outcome says whether the job exists (`creation.create`).
+        `on_interrupt`, and the outcome states whether the job exists (`creation.create`).
         """
 
         mark = secrets.token_hex(8)
@@ -165,7 +165,7 @@ class JobOperations:
         )
 
     async def unfinished(self) -> AsyncGenerator[str, None]:
-        """Yield what became of each launch whose process was killed while it waited for the reply."""
+        """Yield the outcome of each launch whose process was killed while it waited for the reply."""
         runner = self._runner
         for asked_at, entry in await asyncio.to_thread(runner.journal.unfinished, runner.context.name):
             if entry.kind not in self._backend.jobs:
@@ -193,7 +193,7 @@ class JobOperations:
         return kind_of_body(body, format_of(body).job_of(resource))
 
     def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:
-        """The service that creates this resource. Raises OperationError if the context has none."""
+        """Return the service that creates this resource. Raises OperationError if the context has none."""
         kind = self._kind(body, resource)
         service = self._backend.jobs.get(kind.key)
         if service is None:
@@ -208,7 +208,7 @@ class JobOperations:
     async def _packed(
         self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]
     ) -> dict[str, Any]:
-        """The CustomJob to send, with its package uploaded."""
+        """Return the CustomJob to send, with its package uploaded."""
         # Import it only here: few profiles have a package.
         from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415
 

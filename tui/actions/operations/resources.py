@@ -31,7 +31,7 @@ class ResourceOperations:
         )
 
     async def reboot(self, resource: PersistentResource) -> Outcome[PersistentResource]:
-        """Reboot its machines; the service refuses a reboot while jobs run there."""
+        """Reboot the resource's machines; the service refuses a reboot while jobs run there."""
         return await self._runner.run(
             "resource.reboot",
             resource.name,
@@ -42,7 +42,7 @@ class ResourceOperations:
         )
 
     async def delete(self, resource: PersistentResource) -> Outcome[None]:
-        """Delete it; the service cancels the jobs on it."""
+        """Delete the resource; the service cancels the jobs on it."""
         return await self._runner.run(
             "resource.delete",
             resource.name,

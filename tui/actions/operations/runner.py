@@ -58,8 +58,9 @@ class OperationRunner:
         projects: Mapping[str, str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        """`projects` maps the contexts of a group's members to their projects. `warn` reports to the user
-        that the audit journal can't be written; the default is an event."""
+        """Set the context and the journal. `projects` maps the contexts of a group's members to their
+        projects. `warn` reports to the user that the audit journal can't be written; by default, an event
+        reports it."""
         self.context = context
         self.access = access
         self.journal = journal
@@ -87,7 +88,7 @@ class OperationRunner:
         `kind` identify the job of a launch.
 
         Raises:
-            KeyError: for an operation that the registry does not know.
+            KeyError: for an operation that is not in the registry.
             Exception: any other error of `act`, after it is in the journal.
         """
         declared = operation(operation_id)
@@ -131,8 +132,8 @@ class OperationRunner:
         await self._audit(entry, result, *code)
 
     async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
-        """Write an entry. A full disk must not prevent a cancellation: the user is warned, and the operation
-        continues."""
+        """Write an entry. A full disk must not prevent a cancellation, so the user is warned and the
+        operation continues."""
         try:
             await asyncio.to_thread(self.journal.audit, entry, result, code, message)
         except OSError as problem:

@@ -27,7 +27,7 @@ class ScheduleOperations:
         )
 
     async def pause(self, schedule: Schedule) -> Outcome[Schedule]:
-        """Pause a schedule: no more runs start, but running ones continue."""
+        """Pause a schedule. No more runs start, but active runs continue."""
         return await self._runner.run(
             "schedule.pause",
             schedule.name,

@@ -53,5 +53,5 @@ def _ended(job: Job, replica: str, end: ShellEnd) -> str:
 
 
 def web_shell(job: Job, replica: str) -> str:
-    """The address of the replica's shell in the browser; "" if the service has none."""
+    """Return the address of the replica's shell in the browser; "" if the service has none."""
     return job.web_access_uris.get(replica, "")

@@ -22,7 +22,7 @@ _WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """A job's specification by field, and its last training step."""
+    """Return a job's specification by field, and its last training step."""
     progress = job.progress
     progress_values = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
     results = {name: value for name, value in progress_values.items() if value is not None}
@@ -30,7 +30,7 @@ def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
 
 
 def tuning_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """A tuning job's study, its trials' specification, and the best trial."""
+    """Return a tuning job's study, its trials' specification, and the best trial."""
     counts = ("maxTrialCount", "parallelTrialCount", "maxFailedTrialCount")
     parameters = {name: resource[name] for name in counts if name in resource} | _asked(resource)
     winner, study = best(job.tasks, study_of(job)), study_of(job)
@@ -44,7 +44,8 @@ def tuning_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
 
 
 def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """A pipeline's parameters with their defaults, its tasks' outputs and metrics, and their states."""
+    """Return a pipeline's parameters with their defaults, its tasks' outputs and metrics, and their
+    states."""
     branches = tree(job.tasks)
     names: dict[str, str] = {}
     for id, branch in branches.items():
@@ -62,7 +63,7 @@ def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
 
 
 def _parameters(resource: Mapping[str, Any]) -> dict[str, object]:
-    """The parameter values of a pipeline run."""
+    """Return the parameter values of a pipeline run."""
     root = (resource.get("pipelineSpec") or {}).get("root") or {}
     defined = (root.get("inputDefinitions") or {}).get("parameters") or {}
     values = {
@@ -77,7 +78,7 @@ def _parameters(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _results(task: Task) -> Iterator[tuple[str, object]]:
-    """A task's metric values and its outputs without URIs, which differ in every run."""
+    """Yield a task's metric values and its outputs without URIs, which differ in every run."""
     for name, value in task.outputs.items():
         if name not in task.output_artifacts:
             yield name, _safe(name, value)
@@ -101,7 +102,8 @@ def _asked(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
-    """Fields with a value; flags and variables are keyed by name, so that an insertion moves no others."""
+    """Return the fields with a value. Flags and variables are keyed by name, so that an insertion shifts no
+    other field."""
     if isinstance(value, Mapping):
         if set(value) == {"name", "value"}:
             yield f"{path.rpartition('[')[0]} {value['name']}", value["value"]
@@ -120,7 +122,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _number(text: str) -> object:
-    """The number in a flag's text, so that its change can be computed; else the text."""
+    """Return the number in a flag's text, so that its change can be computed; return other text unchanged."""
     try:
         number = float(text)
     except ValueError:

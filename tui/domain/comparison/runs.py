@@ -46,7 +46,7 @@ class Row:
     second: object
     differs: bool
     change: float | None = None
-    """Second minus first, for numbers; seconds for tasks."""
+    """Second value minus first value; for tasks in seconds."""
 
     @property
     def percent(self) -> float | None:
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows_of(first: RunFacts, second: RunFacts) -> list[Row]:
-    """The rows of both runs: parameters, results, tasks, each in the order of the first run."""
+    """Return the rows of both runs: parameters, results, tasks, each in the order of the first run."""
     return [
         *_values(PARAMETER, first.parameters, second.parameters),
         *_values(RESULT, first.results, second.results),
@@ -72,14 +72,14 @@ def rows_of(first: RunFacts, second: RunFacts) -> list[Row]:
 
 
 def text_of(value: object) -> str:
-    """A value as shown in a cell."""
+    """Return a value as shown in a cell."""
     if value is None:
         return NOT_MEASURED
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def change_text(row: Row) -> str:
-    """The change as text, e.g. `+0.25` or `-14m`; "" if there is no change."""
+    """Return the change as text, e.g. `+0.25` or `-14m`; "" if there is no change."""
     if row.change is None:
         return ""
     sign = "+" if row.change > 0 else "-" if row.change < 0 else ""
@@ -89,7 +89,7 @@ def change_text(row: Row) -> str:
 
 
 def percent_text(row: Row) -> str:
-    """The change in percent as text, e.g. `+12 %`."""
+    """Return the change in percent as text, e.g. `+12 %`."""
     return "" if row.percent is None else f"{row.percent:+.3g} %"
 
 

@@ -1,4 +1,4 @@
-"""Convert a profile between Vertex AI and Kubernetes; each difference is named."""
+"""Convert a profile between Vertex AI and Kubernetes, and report each difference."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["CannotConvert", "Converted", "Difference", "convert", "families"]
 WIDE = 96
 _VERTEX, _KUBERNETES = "vertex", "kubernetes"
 _WHOLE = {
-    "tuningJob": "a study of trials has no counterpart on a cluster that vxtui knows.",
-    "pipelineJob": "a pipeline of tasks has no counterpart on a cluster that vxtui knows.",
+    "tuningJob": "a study of trials has no counterpart on a cluster that vxtui supports.",
+    "pipelineJob": "a pipeline of tasks has no counterpart on a cluster that vxtui supports.",
 }
 _DROPPED = {
     "region": "the cluster determines the location, and a launch names a namespace.",
@@ -55,7 +55,7 @@ class Converted:
 
 
 def families() -> tuple[str, str]:
-    """The formats between which profiles are converted."""
+    """Return the formats between which profiles are converted."""
     return _KUBERNETES, _VERTEX
 
 

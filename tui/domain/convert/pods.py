@@ -170,7 +170,7 @@ def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
 
 
 def is_place(variable: Mapping[str, Any]) -> bool:
-    """Whether `place_variables` returns this variable."""
+    """Return whether `place_variables` returns this variable."""
     name, value = variable.get("name"), variable.get("value")
     return name == NODES or (name, value) in (("MASTER_ADDR", MASTER), ("MASTER_PORT", PORT))
 

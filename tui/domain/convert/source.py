@@ -23,7 +23,7 @@ class CannotConvert(Exception):
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A difference between the two jobs. `path` is its location in the source (in `Source.value`), `target`
-    its location in the result; () means that there is none, and `*` stands for every element of a list."""
+    its location in the result; () means no location, and `*` stands for every element of a list."""
 
     sentence: str
     path: Path = ()
@@ -41,7 +41,7 @@ class ConversionSource:
     """A profile's header and body as plain values, whose parts a conversion uses one by one.
 
     `defaults` are the parameters' defaults. A value that determines the structure of the result can't stay a
-    reference: `fixed` uses the default instead, and reports the replacement.
+    reference, so `fixed` replaces the reference with the default and reports the replacement.
     """
 
     value: Mapping[str, Any]

@@ -106,7 +106,7 @@ def _pool(source: ConversionSource, kind: WorkloadKind, position: int, strategy:
     roles = _ROLES.get(kind.key)
     if position > 1 and (roles is None or position >= len(roles)):
         noun = "parameter servers" if position == 2 else "evaluators"
-        source.say(f"a {kind.noun} has no {noun}; a TFJob has (--kind TFJob).", path)
+        source.say(f"a {kind.noun} has no {noun}; convert with --kind TFJob to keep them.", path)
         source.consumed.add(path)
         return None
     selector, resources, tolerations = placed(source, path)
@@ -286,7 +286,7 @@ def _batch_job(
     pool, nodes = _nodes(source, kind, pools)
     if nodes > 1:
         source.say(
-            "the pods of a Job don't know one another's addresses; the pods of a JobSet do (--kind JobSet).",
+            "the pods of a Job can't resolve one another's addresses; use --kind JobSet.",
             pool.path,
         )
     return {"backoffLimit": 20 if strategy == "SPOT" else 3, **_indexed(pool, nodes, timeout)}

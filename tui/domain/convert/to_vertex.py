@@ -172,7 +172,7 @@ def _placement(source: ConversionSource, head: Path, group: ManifestGroup) -> tu
 
 
 def _take_tolerations(source: ConversionSource, pod: Path) -> None:
-    """Mark the tolerations as used that Vertex AI itself replaces."""
+    """Mark as used the tolerations that Vertex AI itself replaces."""
     for i, toleration in enumerate(elements(source.value, *pod, "tolerations")):
         if fields(toleration).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
             source.consumed.add((*pod, "tolerations", i))
@@ -257,7 +257,7 @@ def _scheduling(
 def _output(
     source: ConversionSource, head: Path, job_groups: Sequence[ManifestGroup], pools: Sequence[Any]
 ) -> str:
-    """Return the output folder from the variables and remove them: the service sets them itself."""
+    """Return the output folder and remove its variables, because the service sets them itself."""
     tasks = [pool["containerSpec"] for pool in pools if pool]
     named = [
         str(variable.get("value") or "")

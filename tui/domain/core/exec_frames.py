@@ -1,6 +1,6 @@
 """The frames of a program in a replica: one byte for the channel, then data. This module needs no gRPC.
 
-The frames are those of Kubernetes' exec (v5.channel.k8s.io). The client first sends one `Opening`, and the
+The frames follow Kubernetes' exec protocol (v5.channel.k8s.io). The client first sends one `Opening`, and the
 server answers with an empty message when the program runs.
 """
 
@@ -14,7 +14,7 @@ from tui.domain.document.decoding import decode_json
 METHOD = "/vxtui.emulator.v1.Shells/Open"
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE = range(5)
 CLOSE = 255
-"""Channel whose data names a channel that ends: the client has no more input."""
+"""Channel whose data is the number of a closed channel, e.g. stdin at the end of the client's input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Opening:
             return cls(**{key: str(value) for key, value in raw.items()}, command=command,
                        terminal=columns_rows)  # fmt: skip
         except (AttributeError, IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"not an opening: {error}") from error
+            raise ValueError(f"the opening must be a valid frame: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def frame(channel: int, data: bytes = b"") -> bytes:
 
 
 def size_frame(columns: int, rows: int) -> bytes:
-    """The frame for a new size of the terminal."""
+    """Return the frame for a new size of the terminal."""
     return frame(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
 
@@ -82,9 +82,9 @@ def read_size(data: bytes) -> tuple[int, int]:
         raw = decode_json(data)
         return _side(raw["Width"]), _side(raw["Height"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a terminal size: {error}") from error
+        raise ValueError(f"a terminal size must be columns and rows: {error}") from error
 
 
 def _side(value: object) -> int:
-    """Check a terminal's width or height for the kernel's range."""
+    """Check a terminal's width or height against the kernel's range."""
     return min(max(int(str(value)), 1), 0xFFFF)

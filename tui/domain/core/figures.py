@@ -12,8 +12,8 @@ LARGEST = 1e40
 
 
 def figure(value: object) -> float | None:
-    """A reported number as a float; `None` for any other value and out of range. NaN and infinity stay: the
-    user should see such a loss."""
+    """Return a reported number as a float; `None` for any other value or one out of range. NaN and infinity
+    stay, because the user should see a loss with that value."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -24,13 +24,13 @@ def figure(value: object) -> float | None:
 
 
 def finite(value: object) -> float | None:
-    """`figure`, but `None` for NaN and infinity."""
+    """Return a reported number like `figure`, but `None` for NaN and infinity."""
     number = figure(value)
     return number if number is not None and math.isfinite(number) else None
 
 
 def later(moment: datetime, span: timedelta) -> datetime | None:
-    """`moment` plus `span`, or `None` beyond the last representable time."""
+    """Return `moment` plus `span`, or `None` beyond the last representable time."""
     try:
         return moment + span
     except OverflowError:
@@ -38,7 +38,7 @@ def later(moment: datetime, span: timedelta) -> datetime | None:
 
 
 def count(value: object) -> int | None:
-    """A reported number as a count of steps; `None` if it is negative, a fraction or out of range."""
+    """Return a reported number as a count of steps; `None` if it is negative, a fraction or out of range."""
     number = finite(value)
     if number is None or not 0 <= number <= MOST_STEPS or number != int(number):
         return None

@@ -30,14 +30,14 @@ def age(span: timedelta | None) -> str:
 
 
 def rfc3339(moment: datetime | None) -> str | None:
-    """A time in UTC for `--json`."""
+    """Return a time in UTC for `--json`."""
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def bar(fraction: float, width: int) -> str:
-    """A bar of `width` characters; full only at 1, empty only at 0."""
+    """Return a bar of `width` characters; full only at 1, empty only at 0."""
     inside = round(max(0.0, min(1.0, fraction)) * width)
     if 0 < fraction < 1:
         inside = max(1, min(width - 1, inside))
@@ -72,7 +72,7 @@ def number_text(value: float) -> str:
 
 
 def short_unit(unit: str) -> str:
-    """The unit of a speed, shortened for a cell, e.g. `tok/s`."""
+    """Return the unit of a speed, shortened for a cell, e.g. `tok/s`."""
     return _SHORT_UNITS.get(unit, unit)
 
 
@@ -114,8 +114,8 @@ _REGION = re.compile(r"(?P<continent>[a-z]+)-(?P<direction>[a-z]+)(?P<number>\d+
 
 
 def short_region(region: str, room: int) -> str:
-    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`. Short names remain unique. A context
-    at the beginning stays: `prod/na-ne1`. A name without a shorter form is returned complete."""
+    """Return a region's name in `room` cells: `na-northeast1`, then `na-ne1`. Short names remain unique. A
+    context at the beginning stays: `prod/na-ne1`. A name without a shorter form is unchanged."""
     context, slash, name = region.rpartition("/")
     match = _REGION.fullmatch(name)
     if len(region) <= room or match is None:
@@ -135,7 +135,7 @@ def pieces(count: int, singular: str, plural: str = "") -> str:
 
 
 def stakes(job: Job, now: datetime) -> str:
-    """The losses if a job ends: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
+    """Return the losses if a job ends: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
     parts = [pieces(job.replica_count, "replica")]
     if job.composite and job.tasks:
         parts = [pieces(len(job.tasks), "part")]
@@ -157,7 +157,7 @@ def stakes(job: Job, now: datetime) -> str:
 
 
 def short_error(job: Job) -> str:
-    """Why a job failed, for a cell: the replica and its exit code if the service names them."""
+    """Return why a job failed, for a cell: the replica and its exit code if the service names them."""
     if job.diagnosis is not None and job.diagnosis.short:
         return job.diagnosis.short
     if job.error is None:
@@ -168,7 +168,7 @@ def short_error(job: Job) -> str:
 
 
 def why(job: Job) -> str:
-    """The reason for a job's state, on one line; "" if its service gives no reason."""
+    """Return the reason for a job's state, on one line; "" if its service gives no reason."""
     if job.error is not None and job.state is not JobState.CANCELLED:
         # An operator's message begins by repeating the state.
         short, message = short_error(job), job.error.exception or job.error.summary

@@ -46,7 +46,7 @@ class JobError:
 
     @property
     def reason(self) -> str:
-        """The service's own words, on one line."""
+        """The service's message, on one line."""
         return " ".join(_APPENDED.split(self.message, maxsplit=1)[0].split())
 
     @property
@@ -57,7 +57,7 @@ class JobError:
 
     @property
     def summary(self) -> str:
-        """The service's words and the exception, on one line."""
+        """The service's message and the exception, on one line."""
         return f"{self.reason} {self.exception}".rstrip()
 
 
@@ -148,8 +148,8 @@ class Job:
         return self.tasks[0].job if len(self.tasks) == 1 else ""
 
     def as_runner(self) -> Job:
-        """This job under its runner's name and id, for reading its log and metrics. Raises ValueError if its
-        runner is unknown; see `runner`."""
+        """Return this job under its runner's name and id, for reading its log and metrics. Raises ValueError
+        if its runner is unknown; see `runner`."""
         if not self.runner:
             raise ValueError(f"the runner of {self.name} is unknown")
         return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
@@ -199,38 +199,38 @@ class Job:
         return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since the first RUNNING, or a later resume, up to the end or `now`. `None` before its start,
-        and while it is suspended or waits again, without machines."""
+        """Return the time since the first RUNNING, or a later resume, up to the end or `now`. `None` before
+        its start, and while it is suspended or waits again, without machines."""
         if self.start_time is None or self.state is JobState.SUSPENDED or self.waits:
             return None
         return (self.end_time or now) - max(self.start_time, self.resume_time or self.start_time)
 
     @property
     def waits(self) -> bool:
-        """Whether the job has not started yet, or not since its resume."""
+        """Whether the job waits for its first start, or for its restart after a resume."""
         if self.start_time is None or self.state.terminal:
             return not self.state.terminal
         resumed = self.resume_time is not None and self.resume_time > self.start_time
         return resumed and self.state in {JobState.QUEUED, JobState.PENDING}
 
     def wait(self, now: datetime) -> timedelta | None:
-        """Duration of the wait for its start, or for its restart after a resume."""
+        """Return the duration of the wait for the job's start, or for its restart after a resume."""
         end = now if self.waits or self.start_time is None else self.start_time
         resumed = self.resume_time
         begin = resumed if resumed is not None and resumed <= end else self.create_time
         return None if begin is None else end - begin
 
     def suspension(self, now: datetime) -> timedelta | None:
-        """Time since the suspension of a suspended job, whose latest update is the suspension."""
+        """Return the time since the suspension of a suspended job, whose latest update is the suspension."""
         return None if self.update_time is None else now - self.update_time
 
     def age(self, now: datetime) -> timedelta | None:
-        """Time since its creation."""
+        """Return the time since the job's creation."""
         return None if self.create_time is None else now - self.create_time
 
 
 def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
-    """A job with only some known fields; `unread` returns any other field on first use. A list of ten
+    """Return a job with only some known fields; `unread` returns any other field on first use. A list of ten
     thousand jobs shows fifty of them; most fields of the others are never used."""
     job = object.__new__(Job)
     for name, value in known.items():
@@ -240,7 +240,7 @@ def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
 
 
 def exit_codes(error: JobError | None) -> dict[str, int]:
-    """Exit codes of the replicas that an error names."""
+    """Return the exit codes of the replicas that an error names."""
     if error is None:
         return {}
     return {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.reason)}
@@ -249,12 +249,10 @@ def exit_codes(error: JobError | None) -> dict[str, int]:
 def infer_replicas(
     groups: tuple[ReplicaGroup, ...], state: JobState, error: JobError | None
 ) -> tuple[Replica, ...]:
-    """Replicas of a job with the states that follow from its service's messages.
-
-    RUNNING means that all workers are available; SUCCEEDED means that the primary exited with 0 and the
-    others were shut down, without a reported exit code; in a FAILED job only the state of the replica that
-    the error names is known (docs/facts/vertex.md 1.10, 3.8).
-    """
+    """Return the replicas of a job with the states that follow from its service's messages. RUNNING means
+    that all workers are available. SUCCEEDED means that the primary exited with 0 and the others were shut
+    down, without a reported exit code. In a FAILED job only the replica that the error names has a known
+    state (docs/facts/vertex.md 1.10, 3.8)."""
     dead = exit_codes(error)
     replicas = []
     for position, group in enumerate(groups):
@@ -272,12 +270,13 @@ def infer_replicas(
 
 
 def known_replicas(job: Job) -> tuple[Replica, ...]:
-    """The job's replicas; for a listed job without replicas, the replicas that its groups and error imply."""
+    """Return the job's replicas; for a listed job without replicas, the replicas that its groups and error
+    imply."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
 
 
 def shell_problem(job: Job) -> str:
-    """Why no replica of this job can have a shell now, as a sentence; "" if a shell is possible."""
+    """Return why no replica of this job can have a shell now, as a sentence; "" if a shell is possible."""
     name = plain(job.display_name)
     if job.state.terminal:
         return f"{name} {job.state.phrase} already. A shell needs a running replica."
@@ -291,7 +290,7 @@ def shell_problem(job: Job) -> str:
 
 
 def logged_replicas(job: Job) -> list[str]:
-    """Names of replicas in the job's log; a composite job's log has its tasks' replicas."""
+    """Return the names of replicas in the job's log; a composite job's log has its tasks' replicas."""
     if not job.composite:
         return [replica.id for replica in job.replicas]
     names = [group.replica(index) for group in job.groups for index in range(group.replicas)]
@@ -299,7 +298,7 @@ def logged_replicas(job: Job) -> list[str]:
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs, each with the name of its parent if it is a task of a listed job."""
+    """Return the jobs, each with the name of its parent if it is a task of a listed job."""
     listed = list(jobs)
     parents = {part: job.name for job in listed for task in job.tasks for part in task.jobs}
     return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in listed]

@@ -44,10 +44,10 @@ class Severity(IntEnum):
 class LogEntry:
     """One line of one replica, or one message of the service.
 
-    Nothing changes an entry. It is not frozen because that would cost each line of a log 0.5 µs.
+    Treat an entry as immutable. The class is not frozen because freezing costs 0.5 µs per entry.
 
     `message` is the raw text: untrusted, with control sequences. Pass it through `tui.domain.core.text.plain`
-    before it gets near a terminal. `json` is the whole jsonPayload if the line was one JSON object, else
+    before writing it to a terminal. `json` is the whole jsonPayload if the line was one JSON object, else
     `None`.
     """
 
@@ -61,7 +61,7 @@ class LogEntry:
     nanos: int = 0
     """Nanoseconds below the microsecond of `timestamp`, 0 to 999: the service orders by them."""
     label: Severity | None = None
-    """The service's severity, if the line states a different one."""
+    """The service's severity, if it differs from the line's."""
 
     @property
     def key(self) -> tuple[datetime, int, str, str]:

@@ -26,7 +26,7 @@ _SOURCE = "source"
 
 
 def source_label(name: str) -> tuple[str, str]:
-    """The label with the source of a series."""
+    """Return the label with the source of a series."""
     return _SOURCE, name
 
 

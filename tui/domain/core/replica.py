@@ -33,7 +33,7 @@ class ReplicaGroup:
     max_replicas: int | None = None
 
     def replica(self, index: int) -> str:
-        """Name of the replica with this index."""
+        """Return the name of the replica with this index."""
         return f"{self.name}-{index}"
 
 
@@ -79,32 +79,33 @@ class Replica:
 
 
 def of_task(task: str, replica: str) -> str:
-    """The name of a task's replica in the log of the task's parent job."""
+    """Return the name of a task's replica in the log of the task's parent job."""
     return f"{task}/{replica}"
 
 
 def is_of_task(replica: str) -> bool:
-    """Whether `of_task` built this name."""
+    """Return whether `of_task` built this name."""
     return "/" in replica
 
 
 def short_name(replica: str) -> str:
-    """The group number and index of a name: `1-3` for `workerpool1-3`, `7/0-0` for a replica of task 7. A
-    name without a group number is unchanged."""
+    """Return the group number and index of a name: `1-3` for `workerpool1-3`, `7/0-0` for a replica of task
+    7. A name without a group number is unchanged."""
     task, slash, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
     return f"{task}{slash}{match['number']}-{match['index']}" if match and match["number"] else replica
 
 
 def group_of(replica: str) -> str:
-    """The group in a replica's name: `workerpool1` for `workerpool1-3`; "" for a name without an index."""
+    """Return the group in a replica's name: `workerpool1` for `workerpool1-3`; "" for a name without an
+    index."""
     match = _NAME.fullmatch(replica)
     return match["group"] if match else ""
 
 
 def replica_order(replica: str) -> tuple[int, str, int]:
-    """Sort key of a replica: number and name of its group, then its index, so that `worker-2` precedes
-    `worker-10`. Names without a group number come last."""
+    """Return the sort key of a replica: number and name of its group, then its index, so that `worker-2`
+    precedes `worker-10`. Names without a group number come last."""
     task, _, own = replica.rpartition("/")
     match = _NAME.fullmatch(own)
     if match is None or task:

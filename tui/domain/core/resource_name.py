@@ -25,12 +25,13 @@ _PROJECT, _LOCATION = re.compile(PROJECT, re.ASCII), re.compile(LOCATION, re.ASC
 
 
 def name_pattern(collection: str) -> re.Pattern[str]:
-    """The full names of a collection's resources, for `fullmatch`; groups are project, location and id."""
+    """Return the full names of a collection's resources, for `fullmatch`; groups are project, location and
+    id."""
     return re.compile(rf"projects/({PROJECT})/locations/({LOCATION})/{collection}/({ID})", re.ASCII)
 
 
 def log_project(name: str, own: str) -> str:
-    """The project with the log and series of this job. A project number is replaced with the id that a
+    """Return the project with the log and series of this job. A project number is replaced with the id that a
     request named (`note_project`), or with `own`, the context's project, if no request named it."""
     project = _project(name)
     return _requested.get(project, own) if not project or project.isdigit() else project
@@ -49,10 +50,10 @@ def _project(name: str) -> str:
 
 
 def is_project(text: str) -> bool:
-    """Whether the text can be a project's id or number."""
+    """Return whether the text can be a project's id or number."""
     return _PROJECT.fullmatch(text) is not None
 
 
 def is_location(text: str) -> bool:
-    """Whether the text can be a region; the region need not exist."""
+    """Return whether the text can be a region; the region need not exist."""
     return _LOCATION.fullmatch(text) is not None

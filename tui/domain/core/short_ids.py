@@ -10,7 +10,7 @@ MIN_SUFFIX = 3
 
 
 def short_ids(jobs: Iterable[Job]) -> Mapping[str, str]:
-    """The shortest unique end of the id of each job whose display name repeats, by resource name."""
+    """Return the shortest unique end of the id of each job whose display name repeats, by resource name."""
     by_name: dict[str, list[Job]] = {}
     for job in jobs:
         by_name.setdefault(job.display_name, []).append(job)
@@ -23,7 +23,7 @@ def short_ids(jobs: Iterable[Job]) -> Mapping[str, str]:
 
 
 def _length(ids: list[str]) -> int:
-    """The shortest length at which all endings differ, or the length of the longest id."""
+    """Return the shortest length at which all endings differ, or the length of the longest id."""
     longest = max(map(len, ids))
     for length in range(MIN_SUFFIX, longest):
         if len({id[-length:] for id in ids}) == len(ids):

@@ -1,5 +1,5 @@
-"""One job state for every backend, and the mapping of Vertex's states. The native state is shown beside ours,
-so no states are merged: QUEUED and PENDING differ for a person who waits for capacity."""
+"""One job state for every backend, and the mapping of Vertex's states. Screens show the native state beside
+ours. No states are merged, because QUEUED and PENDING differ for a user who waits for capacity."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ _VERTEX = {
 
 
 def from_vertex(native: str) -> JobState:
-    """Our state for a Vertex state name; an unknown name becomes UNKNOWN, never an error."""
+    """Return our state for a Vertex state name; an unknown name becomes UNKNOWN, never an error."""
     return _VERTEX.get(native.replace("PIPELINE_STATE_", "JOB_STATE_"), JobState.UNKNOWN)

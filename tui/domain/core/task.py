@@ -73,5 +73,5 @@ class Task:
         return (*self.failed_jobs, self.job) if self.job else self.failed_jobs
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since its start, up to its end or `now`; `None` before it started."""
+        """Return the time since its start, up to its end or `now`; `None` before it started."""
         return None if self.start_time is None else (self.end_time or now) - self.start_time

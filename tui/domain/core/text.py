@@ -32,7 +32,7 @@ def plain(text: str) -> str:
     """Return `text` on one line without control sequences.
 
     Escape sequences are removed, tabs become spaces, other control characters and direction overrides become
-    a visible character: a log can't move the cursor, set the title or hide text.
+    a visible character, so that a log can't move the cursor, set the title or hide text.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -54,7 +54,7 @@ class Progress:
     ends_at: datetime | None = None
     """Expected end of the training, by the job's own estimate."""
     problem: str | None = None
-    """A problem in the trainer's own words: no step ends, or the last checkpoint was lost."""
+    """A problem that the trainer reports, e.g. that no step ends, or that the last checkpoint was lost."""
     dialect: str | None = None
     """Line format from which step and loss are read; `None` for structured lines."""
 
@@ -76,19 +76,19 @@ NO_PROGRESS = Progress()
 
 
 def structured_fields(payload: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The `"vxtui"` object of a structured line, or `None` for any other line."""
+    """Return the `"vxtui"` object of a structured line, or `None` for any other line."""
     fields = (payload or {}).get("vxtui")
     return fields if isinstance(fields, Mapping) else None
 
 
 def structured_kind(payload: Mapping[str, Any] | None) -> str:
-    """The kind of a structured line, or "" for any other line."""
+    """Return the kind of a structured line, or "" for any other line."""
     kind = (structured_fields(payload) or {}).get("kind")
     return kind if isinstance(kind, str) else ""
 
 
 def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> TrainingStep | None:
-    """The step that a structured line reports, or `None` for any other line."""
+    """Return the step that a structured line reports, or `None` for any other line."""
     fields = structured_fields(payload)
     if fields is None or fields.get("kind") != "step":
         return None
@@ -110,8 +110,8 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
 def with_evaluation(
     last: TrainingStep | None, timestamp: datetime, payload: Mapping[str, Any] | None
 ) -> TrainingStep | None:
-    """The `last` step with the numbers of a later evaluation, e.g. `eval_loss`; `None` for any other line. An
-    evaluation after another step is a separate step, without a loss."""
+    """Return the `last` step with the numbers of a later evaluation, e.g. `eval_loss`; `None` for any other
+    line. An evaluation after another step is a separate step, without a loss."""
     fields = structured_fields(payload)
     step = None if fields is None or fields.get("kind") != "eval" else count(fields.get("step"))
     if fields is None or step is None:
@@ -156,7 +156,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
 
 
 def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str | None:
-    """The sentence of a line that reports a problem; `None` if the line reports its end."""
+    """Return the sentence of a line that reports a problem; `None` if the line reports its end."""
     if fields.get("state") == "over":
         return None
     return str((payload or {}).get("message") or fields.get("cause") or fields["kind"])

@@ -1,4 +1,4 @@
-"""Decodes JSON and YAML that come from outside, within limits on depth and on what aliases repeat.
+"""Decodes JSON and YAML that come from outside, within limits on depth and on the expansion of aliases.
 
 Python's JSON fails on deep text with RecursionError, libyaml's loader with a segmentation fault.
 """
@@ -19,7 +19,7 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotDecoded(ValueError):
-    """The text exceeds a limit, or has a value that JSON does not have; the message says which."""
+    """The text exceeds a limit, or has a value that JSON does not have; the message has the reason."""
 
 
 def decode_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, strict: bool = True) -> Any:
@@ -78,7 +78,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Replace lone surrogates, which neither UTF-8 nor protobuf has."""
+    """Replace lone surrogates, which neither UTF-8 nor protobuf allows."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):

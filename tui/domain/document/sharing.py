@@ -61,16 +61,16 @@ def edited_slot(root: YamlNode, edit: Edit) -> Slot | None:
 
 
 def goes_by_value(slot: Slot, edit: Edit) -> bool:
-    """Whether the edit changes the value in every alias, and not only its slot. A complete map or list that
-    is an item of a list, such as a pool, is replaced and removed alone."""
+    """Return whether the edit changes the value in every alias, and not only its slot. A complete map or list
+    that is an item of a list, such as a pool, is replaced and removed alone."""
     if slot.value is None or edit.insert:
         return False
     return slot.holder.kind == "map" or (edit.value is not REMOVED and slot.value.kind == "scalar")
 
 
 def places(text: str, edit: Edit) -> list[Path]:
-    """The paths whose values come from the text that the edit changes; the edit's own path is first. The edit
-    changes one value, whose parents exist."""
+    """Return the paths whose values come from the text that the edit changes; the edit's own path is first.
+    The edit changes one value, whose parents exist."""
     root = parse(text)
     slot = edited_slot(root, edit) if root is not None else None
     if root is None or slot is None:
@@ -86,7 +86,7 @@ def places(text: str, edit: Edit) -> list[Path]:
 
 
 def _has_slot(node: YamlNode, part: str | int, slot: Slot) -> bool:
-    """Whether the part of the node is this slot; a missing key must be missing in merged maps too."""
+    """Return whether the part of the node is this slot; a missing key must be missing in merged maps too."""
     if slot.index is not None:
         return slot_of(node, part) == slot
     if node is slot.holder:

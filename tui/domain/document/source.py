@@ -24,7 +24,8 @@ MOST_VALUES = 100_000
 
 
 class ProblemSeverity(StrEnum):
-    """Severity of a problem: an error stops a launch, a warning is shown before it, a note informs."""
+    """Severity of a problem: an error stops a launch, a warning is shown before the launch, and a note only
+    informs."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -36,7 +37,7 @@ class Problem:
     """A problem with a file: location, text and fix.
 
     `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` the
-    same as text; `edits` (of the file's own paths) fix the problem if the user has no choice.
+    same as text; `edits` (of the file's own paths) fix the problem if there is only one fix.
     """
 
     file: str
@@ -153,7 +154,7 @@ def decode(data: bytes, file: str) -> str:
 def read(text: str, file: str, *, repeated: bool = False, several: bool = False) -> Document:
     """Parse one document; with `repeated` the caller handles keys that appear twice.
 
-    With `several`, a text of several documents is a list of them, without the empty ones.
+    With `several`, the result is a list of the non-empty documents.
 
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key that appears twice.
@@ -196,7 +197,7 @@ def escaped(text: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is one JSON object."""
+    """Return whether the text is one JSON object."""
     if not text.lstrip("\ufeff \t\r\n").startswith("{"):
         return False
     try:
@@ -327,5 +328,5 @@ class _Reader:
 
 
 def is_merge(key: YamlNode) -> bool:
-    """Whether the key is YAML's merge key, `<<` without quotes."""
+    """Return whether the key is YAML's merge key, `<<` without quotes."""
     return key.kind == "scalar" and key.text == "<<" and not key.style

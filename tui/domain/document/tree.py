@@ -70,17 +70,14 @@ class YamlNode:
         return self.target if self.target is not None else self
 
     def scalar(self) -> Any:
-        """The value of a scalar by YAML's own types; a date stays text.
-
-        Raises:
-            NotYaml: for a value that its tag or its size does not allow.
-        """
+        """Return the value of a scalar by YAML's own types; a date stays text. Raises: NotYaml: for a value
+        that its tag or its size does not allow."""
         if self.style and not self.tag:
             return self.text
         tag = self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit)
         if tag == _TEXT:
             return self.text
-        # One constructor per value: a constructor keeps every node it has seen.
+        # Create a constructor for each value, because a constructor stores every node that it reads.
         constructor = yaml.constructor.SafeConstructor()
         try:
             value = constructor.construct_object(yaml.ScalarNode(tag, self.text), deep=True)
@@ -92,7 +89,7 @@ class YamlNode:
         return value if value is None or isinstance(value, bool | int | float | str) else self.text
 
     def other_type(self) -> str:
-        """The type that gcloud's parser gives to a scalar that is text here, or ""."""
+        """Return the type that gcloud's parser gives to a scalar that is text here, or ""."""
         if self.style and not self.tag:
             return ""
         if not self.tag and _TRUTH.fullmatch(self.text):
@@ -123,7 +120,7 @@ def parse_all(text: str) -> tuple[YamlDocument, ...]:
 
 @lru_cache(maxsize=4)
 def _kept(text: str) -> tuple[YamlDocument, ...]:
-    # A change of a profile parses the text before and after it twice each.
+    # A change of a profile parses both the old and the new text twice.
     return _parsed(text)
 
 

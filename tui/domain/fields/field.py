@@ -48,7 +48,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field(Column, Generic[R]):
-    """One field of a row: without `cell` only in `--json`, without `json` only a column."""
+    """One field of a row. A field without `cell` appears only in `--json`, a field without `json` only as a
+    column."""
 
     cell: Callable[[R], Cell] | None = None
     sort: Callable[[R], float | str | None] | None = None
@@ -62,7 +63,7 @@ class Field(Column, Generic[R]):
     help: str = ""
     """Meaning of the JSON value, for docs/JSON.md."""
     only: Literal["", "screen", "verb"] = ""
-    """Location of the column, if it is not both on the screen and in the verb's table."""
+    """The only output with the column; "" if both the screen and the verb's table have it."""
     optional: bool = False
     """Whether a verb's table leaves out the column if all its cells are empty."""
 
@@ -72,7 +73,7 @@ class Field(Column, Generic[R]):
         return self.json_key or self.key
 
     def sort_key(self, row: R, rest: Any) -> SortKey:
-        """The sort key: unknown values last, then the value, then `rest`, e.g. the resource name."""
+        """Return the sort key: unknown values last, then the value, then `rest`, e.g. the resource name."""
         value = self.sort(row) if self.sort is not None else None
         if value is None:
             return (True, 0, rest)
@@ -80,17 +81,17 @@ class Field(Column, Generic[R]):
 
 
 def columns(fields: Iterable[Field[R]]) -> tuple[Field[R], ...]:
-    """The columns of the screen."""
+    """Return the columns of the screen."""
     return tuple(field for field in fields if field.cell is not None and field.only != "verb")
 
 
 def sortable(fields: Sequence[Field[R]], first: str) -> dict[str, Field[R]]:
-    """The fields for sorting, with `first` before the others."""
+    """Return the fields for sorting, with `first` before the others."""
     by_key = {field.key: field for field in fields if field.sort is not None}
     return {first: by_key[first], **by_key}
 
 
 def json_object(fields: Iterable[Field[R]], row: R) -> dict[str, Any]:
-    """The row in the documented JSON format (docs/JSON.md)."""
+    """Return the row in the documented JSON format (docs/JSON.md)."""
     values = {field.name: field.json(row) for field in fields if field.json is not None}
     return {name: value for name, value in values.items() if value is not ABSENT}

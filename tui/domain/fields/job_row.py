@@ -32,7 +32,7 @@ class KindWords(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class JobSources:
-    """Sources of a list's data besides the jobs themselves; by default there are none."""
+    """Sources of a list's data besides the jobs themselves; all are absent by default."""
 
     words: Callable[[Job], KindWords] | None = None
     usage: Callable[[Job, str], UsageTrend] | None = None

@@ -74,7 +74,7 @@ def _usage(metric: str) -> Callable[[JobRow], Cell]:
 
 
 def trend_cell(trend: UsageTrend) -> Cell:
-    """Bars and the newest value in percent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` if an emulator simulates it."""
+    """Return bars and the newest value in percent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` if an emulator simulates it."""
     if trend.latest is None:
         return UNKNOWN
     value = f" {trend.latest * 100:>3.0f}"
@@ -115,7 +115,7 @@ def steps_text(progress: Progress) -> str:
 
 
 def progress_cell(job: Job, now: datetime) -> Cell:
-    """A cell with a bar and percent, or the reason for a wait, a failure or a restart."""
+    """Return a cell with a bar and percent, or the reason for a wait, a failure or a restart."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Cell(short_error(job), Tone.BAD)
@@ -147,7 +147,7 @@ def progress_cell(job: Job, now: datetime) -> Cell:
 
 
 def _restarts(job: Job) -> str:
-    """The reason or the number of restarts of a running job's replicas."""
+    """Return the reason or the number of restarts of a running job's replicas."""
     if job.state is not JobState.RUNNING:
         return ""
     if job.diagnosis is not None and job.diagnosis.short:
@@ -239,11 +239,11 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         help="Meaning of the error, or of a replica's last failure"),
     Field("next_step", json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,
         help="Remedy for the error or the wait"),
-    Field("parent", json=lambda row: row.job.parent or None, help="Name of the job that contains it"),
+    Field("parent", json=lambda row: row.job.parent or None, help="Name of the parent job"),
     Field("persistent_resource", json=lambda row: row.job.persistent_resource or None,
-        help="Persistent resource that it runs on"),
+        help="Persistent resource that runs the job"),
     Field("resume_time", json=lambda row: rfc3339(row.job.resume_time),
-        help="When a suspended or evicted job was last told to run again"),
+        help="Time of the last resume of a suspended or evicted job"),
     Field("attempt_time", json=lambda row: rfc3339(row.job.attempt_time),
         help="Start of the current attempt, after a restart of all replicas"),
     Field("end_time", json=lambda row: rfc3339(row.job.end_time), help="Time of the end"),
@@ -269,11 +269,9 @@ def job_fields(
     place: str = "region",
     own: Iterable[Field[JobRow]] = (),
 ) -> tuple[Field[JobRow], ...]:
-    """The fields of a list with jobs of these kinds; `own` are fields that the kinds add.
-
-    `contexts` is true for jobs of several contexts, `ids` if there is room for ids. Without `billed`, the
-    cost is an estimate. `place` is the kinds' word for a region.
-    """
+    """Return the fields of a list with jobs of these kinds; `own` are fields that the kinds add. `contexts`
+    is true for jobs of several contexts, `ids` is true if there is room for ids. Without `billed`, the cost
+    is an estimate. `place` is the kinds' word for a region."""
     without = {"id": not ids, "context": not contexts, "kind": len(kinds) < 2}
     titles = {"region": place.upper(), "cost": "COST" if billed else "WOULD COST"}
     fields = [
@@ -286,7 +284,8 @@ def job_fields(
 
 
 def newest_first(job: Job) -> SortKey:
-    """Sort key by age, the default order, the same as that of the field `age`, but computed without a row."""
+    """Return the sort key by age, the default order. The key equals that of the field `age`, but needs no
+    row."""
     created = job.created
     return (True, 0, job.name) if created is None else (False, -created, job.name)
 
@@ -297,8 +296,8 @@ def job_json(
     diagnosis: Diagnosis | None = None,
     sources: JobSources = NO_SOURCES,
 ) -> dict[str, Any]:
-    """A job in the documented JSON format. `diagnosis` is a more exact diagnosis, if more than the job itself
-    was read."""
+    """Return a job in the documented JSON format. `diagnosis` is a more exact diagnosis, if more than the job
+    itself was read."""
     job = job if progress is None else replace(job, progress=progress)
     row = JobRow(job, datetime.now(UTC), sources, diagnosis or diagnosis_of(job))
     return json_object(JOB_FIELDS, row)

@@ -40,7 +40,7 @@ class PipelineRow(NamedTuple):
 
 
 def task_state(task: Task) -> Cell:
-    """A cell with glyph and word of a task's state."""
+    """Return a cell with glyph and word of a task's state."""
     word = SKIPPED_WORDS.get(task.native_state)
     long = (task.native_state or task.state.value).lower()
     if word is None:
@@ -52,12 +52,12 @@ def task_state(task: Task) -> Cell:
 
 
 def task_names(branches: Mapping[str, Branch], ids: Iterable[str]) -> list[str]:
-    """The display names of these tasks."""
+    """Return the display names of these tasks."""
     return [branches[id].task.name or id for id in ids if id in branches]
 
 
 def value_text(name: str, value: object) -> str:
-    """A parameter or output as text, without secrets."""
+    """Return a parameter or output as text, without secrets."""
     return clip(str(mask_value(name, value if isinstance(value, str) else f"{value}")), LONGEST_VALUE)
 
 

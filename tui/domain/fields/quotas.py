@@ -34,7 +34,7 @@ class QuotaRow(NamedTuple):
 
 
 def short_name(quota: Quota) -> str:
-    """The distinctive part of the metric: `nvidia a100 gpus`."""
+    """Return the distinctive part of the metric: `nvidia a100 gpus`."""
     if quota.named:
         return quota.display_name
     name = quota.metric.rpartition("/")[2]

@@ -54,20 +54,20 @@ class ReplicaRow(NamedTuple):
 
 
 def exit_cell(code: int | None) -> Cell:
-    """A cell with an exit code, highlighted unless it is 0."""
+    """Return a cell with an exit code, highlighted unless it is 0."""
     if code is None:
         return NONE
     return Cell(str(code), Tone.BAD, strong=True) if code else muted("0")
 
 
 def step_cell(row: ReplicaRow) -> Cell:
-    """A cell with the last step that the replica reported."""
+    """Return a cell with the last step that the replica reported."""
     step = row.figures.step if row.figures is not None else None
     return UNKNOWN if step is None else Cell(f"{step:,}")
 
 
 def lag_cell(row: ReplicaRow) -> Cell:
-    """A cell with the steps behind the furthest replica; muted if the job has been silent for long."""
+    """Return a cell with the steps behind the furthest replica; muted if the job has been silent for long."""
     lag = row.figures.lag if row.figures is not None else None
     if lag is None:
         return UNKNOWN
@@ -77,7 +77,7 @@ def lag_cell(row: ReplicaRow) -> Cell:
 
 
 def usage_cell(metric: str) -> Callable[[ReplicaRow], Cell]:
-    """A cell with sparkline and newest value of a share in percent: `▂▃▅▇ 61`."""
+    """Return a cell with sparkline and newest value of a share in percent: `▂▃▅▇ 61`."""
 
     def cell(row: ReplicaRow) -> Cell:
         usage = row.figures.usage(metric) if row.figures is not None else None
@@ -96,7 +96,7 @@ def _mean(metric: str) -> Callable[[ReplicaRow], float | None]:
 
 
 def _network(row: ReplicaRow) -> Cell:
-    """A cell with received and sent bytes per second: `1.1M/0.9M`."""
+    """Return a cell with received and sent bytes per second: `1.1M/0.9M`."""
     rates = row.figures.network if row.figures is not None else (None, None)
     return UNKNOWN if all(rate is None for rate in rates) else Cell("/".join(map(figure, rates)))
 
@@ -161,11 +161,11 @@ SORTS = sortable(REPLICA_FIELDS, first="replica")
 
 
 def replica_rows(job: Job) -> list[ReplicaRow]:
-    """The rows of a job's replicas, without measurements."""
+    """Return the rows of a job's replicas, without measurements."""
     positions = {group.name: position for position, group in enumerate(job.groups)}
     return [ReplicaRow(replica, positions.get(replica.group)) for replica in known_replicas(job)]
 
 
 def replicas_json(job: Job) -> list[dict[str, Any]]:
-    """The replicas of a job in the documented JSON format."""
+    """Return the replicas of a job in the documented JSON format."""
     return [json_object(REPLICA_FIELDS, row) for row in replica_rows(job)]

@@ -29,7 +29,7 @@ class ResourceRow(NamedTuple):
 
 
 def _state(row: ResourceRow) -> Cell:
-    """A cell with the state; a running resource without jobs is highlighted as idle."""
+    """Return a cell with the state; a running resource without jobs is highlighted as idle."""
     resource, state = row.resource, row.resource.state.lower()
     if resource.state == ERROR:
         return Cell("error", Tone.BAD, glyph="✗", long=state)
@@ -71,7 +71,7 @@ RESOURCE_FIELDS: tuple[Field[ResourceRow], ...] = (
         cell=_state, json=lambda row: row.resource.state, help="State in the service's own terms"),
     Field("name", "NAME", 14, max_width=64, flex=True,
         cell=lambda row: Cell(row.resource.id),
-        json=lambda row: row.resource.id, json_key="id", help="Id, which jobs name"),
+        json=lambda row: row.resource.id, json_key="id", help="Id, to which jobs refer"),
     Field("display_name", json=lambda row: row.resource.display_name, help="Display name"),
     Field("region", "REGION", 8, max_width=20, rank=4,
         cell=lambda row: muted(row.resource.region), json=lambda row: row.resource.region, help="Region"),
@@ -83,7 +83,7 @@ RESOURCE_FIELDS: tuple[Field[ResourceRow], ...] = (
         help="Pools of equal machines, each with the fields below"),
     Field("jobs", "JOBS", 4, max_width=6, right=True,
         cell=_jobs, json=lambda row: [job.name for job in jobs_on(row.resource, row.jobs)],
-        help="Names of the jobs that run on it or wait"),
+        help="Names of the jobs that run on the resource or wait for it"),
     Field("idle", "IDLE", 5, max_width=6, right=True,
         cell=_idle, json=lambda row: rfc3339(idle_since(row.resource, row.jobs)), json_key="idle_since",
         help="Time since which no job uses it"),

@@ -48,7 +48,7 @@ def local_time(moment: datetime) -> str:
 
 
 def next_time(schedule: Schedule) -> str:
-    """The time of the next run; "" if no run is due."""
+    """Return the time of the next run; "" if no run is due."""
     at = schedule.next_run_time if schedule.state == ACTIVE else None
     return local_time(at) if at is not None else ""
 
@@ -59,7 +59,7 @@ def _state(row: ScheduleRow) -> Cell:
 
 
 def _next(row: ScheduleRow) -> Cell:
-    """A cell with local time and countdown; empty for a paused schedule."""
+    """Return a cell with local time and countdown; empty for a paused schedule."""
     at, now = row.schedule.next_run_time, row.now
     if at is None or row.schedule.state != ACTIVE:
         return NONE
@@ -74,7 +74,7 @@ def _next(row: ScheduleRow) -> Cell:
 
 
 def _last(row: ScheduleRow) -> Cell:
-    """A cell with state and age of the newest run; a refused run is highlighted."""
+    """Return a cell with state and age of the newest run; a refused run is highlighted."""
     refused, run = row.schedule.refused, row.schedule.last_run
     if refused:
         skipped = refused.startswith("SKIPPED")
@@ -145,5 +145,5 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
 
 
 def schedule_json(schedule: Schedule, now: datetime) -> dict[str, Any]:
-    """A schedule in the documented JSON format."""
+    """Return a schedule in the documented JSON format."""
     return json_object(SCHEDULE_FIELDS, ScheduleRow(schedule, now))

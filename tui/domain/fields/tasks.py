@@ -13,7 +13,7 @@ from tui.domain.masking import mask_text, mask_value, masked
 
 
 def job_cell(task: Task) -> Cell:
-    """A cell with the id of the job that runs a task."""
+    """Return a cell with the id of the job that runs a task."""
     return muted(task.job.rpartition("/")[2]) if task.job else NONE
 
 
@@ -51,7 +51,7 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
         cell=lambda task: Cell(task.id, strong=task.state.active),
         json=lambda task: task.id, help="Id, unique within the job"),
     Field("name", json=lambda task: task.name or task.id, help="Name, or the id of a task without one"),
-    Field("parent", json=lambda task: task.parent or None, help="Id of the task that contains it"),
+    Field("parent", json=lambda task: task.parent or None, help="Id of the parent task"),
     Field("state", "STATE", 12, max_width=18,
         cell=lambda task: state_cell(task.state), json=lambda task: task.state.value,
         help="State, with a job's values"),
@@ -63,15 +63,15 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
     Field("after", "AFTER", 8, max_width=30, rank=3,
         cell=lambda task: _words(task.depends_on),
         json=lambda task: list(task.depends_on), json_key="depends_on",
-        help="Ids of the tasks that it waits for"),
+        help="Ids of the tasks that must end before its start"),
     Field("parameters", "PARAMETERS", 12, max_width=60, rank=2,
         cell=lambda task: _words(f"{name}={value}" for name, value in task.parameters.items()),
         json=lambda task: _values(task.parameters), help="Parameters by name"),
     Field("outputs", json=lambda task: _values(task.outputs), help="Outputs by name"),
     Field("input_artifacts", json=lambda task: _artifacts(task.input_artifacts),
-        help="Lists of artifacts it reads, by their names in the task"),
+        help="Lists of input artifacts, by their names in the task"),
     Field("output_artifacts", json=lambda task: _artifacts(task.output_artifacts),
-        help="Lists of artifacts it writes, by their names in the task"),
+        help="Lists of output artifacts, by their names in the task"),
     Field("metrics", "METRICS", 12, max_width=40, rank=1,
         cell=lambda task: _words(f"{name}={figure(value)}" for name, value in task.metrics.items()),
         json=lambda task: dict(task.metrics), help="Metrics by name"),
@@ -85,5 +85,5 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    """A task in the documented JSON format."""
+    """Return a task in the documented JSON format."""
     return json_object(TASK_FIELDS, task)

@@ -80,7 +80,7 @@ _LAST: tuple[Field[TrialRow], ...] = (
 
 @lru_cache(maxsize=4)
 def trial_fields(study: Study) -> tuple[Field[TrialRow], ...]:
-    """The columns of a study's trials: the metrics before the parameters."""
+    """Return the columns of a study's trials: the metrics before the parameters."""
     metrics = [
         Field(
             f"m:{metric.id}", plain(metric.id).upper(), 8, max_width=16, rank=2, right=True, whole=True,

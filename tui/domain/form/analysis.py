@@ -36,7 +36,7 @@ class Analysis:
         return self.value is not None
 
     def count(self, severity: ProblemSeverity) -> int:
-        """Number of problems of this severity."""
+        """Return the number of problems of this severity."""
         return sum(p.severity is severity for p in self.problems)
 
 
@@ -54,7 +54,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
         return Analysis(text, value, profile.spec_path, tuple(error.problems), inputs=_inputs(value, file))
-    # A launch sets these parameters; ignore problems of their stand-in values.
+    # Ignore problems of stand-in values, because a launch sets these parameters.
     unset = profile.unset(texts)
     problems = tuple(
         p
@@ -83,7 +83,7 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
 
 
 def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
-    """The body's declared values, whether the file is valid or not."""
+    """Return the body's declared values, whether the file is valid or not."""
     if not isinstance(value, Mapping):
         return ()
     for name, body in value.items():
@@ -95,7 +95,7 @@ def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
 
 
 def _spec_path(names: set[str]) -> Path:
-    """Path of the CustomJobSpec in a file with these top-level fields."""
+    """Return the path of the CustomJobSpec in a file with these top-level fields."""
     if standing_alone(names):
         return ()
     bodies_used = [body for body in bodies() if body in names]
@@ -103,6 +103,6 @@ def _spec_path(names: set[str]) -> Path:
 
 
 def _placeholders(profile: Profile) -> dict[str, str]:
-    """Stand-in values of the parameters without a default."""
+    """Return stand-in values of the parameters without a default."""
     bare = [p for p in profile.parameters if p.default is None]
     return {p.name: scalar_text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for p in bare}

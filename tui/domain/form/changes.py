@@ -28,8 +28,8 @@ class Refused(Exception):
 
 
 def value_edits(root: Any, row: FormRow, text: str) -> Edits:
-    """Edits that set `row` to `text`; none if `text` is already its value. Raises ValueError with a sentence
-    if the text is not a valid value of the field."""
+    """Return the edits that set `row` to `text`; none if `text` is already its value. Raises ValueError with
+    a sentence if the text is not a valid value of the field."""
     if row.kind is RowKind.PARAMETER:
         return default_edits(root, str(row.path[-1]), text)
     if row.kind is RowKind.PAIR:
@@ -65,7 +65,7 @@ def _pair_edits(row: FormRow, text: str) -> Edits:
 
 
 def _settings_edits(root: Any, path: Path) -> Edits:
-    """Edits that turn `name: default` into settings, so that another setting can be added."""
+    """Return the edits that turn `name: default` into settings, so that another setting can be added."""
     if path[:1] == ("parameters",) and len(path) > 2:
         short = at(root, path[:2])
         if short is not MISSING and not isinstance(short, Mapping):
@@ -74,7 +74,7 @@ def _settings_edits(root: Any, path: Path) -> Edits:
 
 
 def parameter_type(root: Any, name: str) -> str:
-    """A parameter's declared type, or the type of its default if none is declared."""
+    """Return a parameter's declared type, or the type of its default if none is declared."""
     setting = at(root, ("parameters", name))
     default = setting.get("default") if isinstance(setting, Mapping) else setting
     if isinstance(setting, Mapping) and setting.get("type"):
@@ -87,7 +87,7 @@ def parameter_type(root: Any, name: str) -> str:
 
 
 def parameter_choices(root: Any, name: str) -> list[str]:
-    """A parameter's allowed values; empty if any value is allowed."""
+    """Return a parameter's allowed values; empty if any value is allowed."""
     values = at(root, ("parameters", name, "choices"))
     return [scalar_text(v) for v in values] if isinstance(values, list) else []
 
@@ -103,8 +103,8 @@ def _parameter_value(root: Any, name: str, text: str) -> Any:
 
 
 def default_edits(root: Any, name: str, text: str) -> Edits:
-    """Edits that set a parameter's default. Raises ValueError if the text has another type or is not one of
-    the parameter's choices."""
+    """Return the edits that set a parameter's default. Raises ValueError if the text has another type or is
+    not one of the parameter's choices."""
     value = _parameter_value(root, name, text)
     choices = parameter_choices(root, name)
     if choices and scalar_text(value) not in choices:
@@ -115,8 +115,8 @@ def default_edits(root: Any, name: str, text: str) -> Edits:
 
 
 def removal_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that remove the row's value or element. Raises Refused if it is not set, or another value needs
-    it."""
+    """Return the edits that remove the row's value or element. Raises Refused if it is not set, or another
+    value needs it."""
     if row.kind is RowKind.POOL:
         return _pool_removal(root, row.path)
     if not row.path or at(root, row.path) is MISSING or row.kind in {RowKind.SECTION, RowKind.MORE}:
@@ -149,8 +149,8 @@ def _pool_removal(root: Any, path: Path) -> Edits:
 
 
 def addition_edits(root: Any, row: FormRow, text: str) -> tuple[Edits, Path]:
-    """Edits that add `text` to the list of `row`, and the path of the new element. Raises ValueError if the
-    text is not a valid element of the list."""
+    """Return the edits that add `text` to the list of `row`, and the path of the new element. Raises
+    ValueError if the text is not a valid element of the list."""
     path = list_path(row)
     if row.field is None or path is None:
         raise ValueError("Nothing can be added here.")
@@ -171,14 +171,14 @@ def addition_edits(root: Any, row: FormRow, text: str) -> tuple[Edits, Path]:
 
 
 def list_path(row: FormRow) -> Path | None:
-    """Path of the list that the row is, or is an element of."""
+    """Return the path of the list that the row shows, or to which the row belongs."""
     if row.kind is RowKind.LIST:
         return row.path
     return row.path[:-1] if row.kind in {RowKind.ITEM, RowKind.PAIR, RowKind.ELEMENT} else None
 
 
 def element_edits(root: Any, row: FormRow) -> tuple[Edits, Path]:
-    """Edits that add an empty element to a list of messages."""
+    """Return the edits that add an empty element to a list of messages."""
     path = list_path(row)
     if path is None or row.field is None:
         raise Refused("Nothing can be added here.")
@@ -189,8 +189,8 @@ def element_edits(root: Any, row: FormRow) -> tuple[Edits, Path]:
 
 
 def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
-    """Edits that add a pool with the settings of the workers, or of the primary if there are no workers;
-    earlier missing positions are skipped."""
+    """Return the edits that add a pool with the settings of the workers, or of the primary if there are no
+    workers; earlier missing positions are skipped."""
     pools = at(root, pools_path)
     pools = pools if isinstance(pools, list) else []
     model = next((p for p in (*pools[1:2], *pools[:1]) if p), None)
@@ -207,8 +207,8 @@ def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
 
 
 def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
-    """Edits that turn a field's value into a parameter; an existing parameter keeps its default. Raises
-    Refused if the row itself has no value."""
+    """Return the edits that turn a field's value into a parameter; an existing parameter keeps its default.
+    Raises Refused if the row itself has no value."""
     path, value = _value_path(row)
     kinds = {RowKind.FIELD, RowKind.ITEM, RowKind.PAIR}
     if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:
@@ -224,7 +224,7 @@ def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
 
 
 def name_problem(name: str) -> str:
-    """The problem with a parameter's name; "" for a valid name."""
+    """Return the problem with a parameter's name; "" for a valid name."""
     fits = REFERENCE.fullmatch(f"${{{name}}}")
     return (
         "" if fits else "A parameter's name must have only letters, digits, _ and -, and begin with a letter."
@@ -232,8 +232,8 @@ def name_problem(name: str) -> str:
 
 
 def inline_edits(root: Any, row: FormRow) -> Edits:
-    """Edits that replace a reference with its parameter's default. Raises Refused if the row is not a
-    reference, or its parameter has no default."""
+    """Return the edits that replace a reference with its parameter's default. Raises Refused if the row is
+    not a reference, or its parameter has no default."""
     if not row.parameter:
         raise Refused("This value is not a parameter; p makes it a parameter.")
     setting = at(root, ("parameters", row.parameter))
@@ -245,14 +245,15 @@ def inline_edits(root: Any, row: FormRow) -> Edits:
 
 
 def _value_path(row: FormRow) -> tuple[Path, Any]:
-    """The path of the row's value, and the value. A variable stores its value in a field beside its name."""
+    """Return the path of the row's value, and the value. A variable stores its value in a field beside its
+    name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)
     return row.path, row.raw
 
 
 def task_edits(root: Any, pool: Path) -> Edits:
-    """Edits that turn a container into a Python package or back; arguments and variables stay."""
+    """Return the edits that turn a container into a Python package or back; arguments and variables stay."""
     container = actual(root, (*pool, "containerSpec"))
     package = actual(root, (*pool, "pythonPackageSpec"))
     old_path, new_path = (container, package) if at(root, package) is MISSING else (package, container)
@@ -269,7 +270,7 @@ def task_edits(root: Any, pool: Path) -> Edits:
 
 
 def machine_edits(root: Any, pool: Path, name: str) -> Edits:
-    """Edits that set a machine, add its built-in accelerators, and remove unsupported ones."""
+    """Return the edits that set a machine, add its built-in accelerators, and remove unsupported ones."""
     machine = machines().get(name)
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
     edits = [Edit((*here, *_spelled(root, here, "machineType")), name)]
@@ -292,7 +293,7 @@ def machine_edits(root: Any, pool: Path, name: str) -> Edits:
 
 
 def accelerator_edits(root: Any, pool: Path, kind: str) -> Edits:
-    """Edits that set an accelerator, or remove it if `kind` is empty; the machine stays."""
+    """Return the edits that set an accelerator, or remove it if `kind` is empty; the machine stays."""
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
     kind_path = (*here, *_spelled(root, here, "acceleratorType"))
     count_path = (*here, *_spelled(root, here, "acceleratorCount"))
@@ -308,7 +309,7 @@ def accelerator_edits(root: Any, pool: Path, kind: str) -> Edits:
 
 
 def accepts_accelerator(root: Any, pool: Path, kind: str) -> bool:
-    """Whether the pool's machine can have this accelerator."""
+    """Return whether the pool's machine can have this accelerator."""
     machine = machines().get(str(pool_value(root, at(root, pool), "machineSpec", "machineType") or ""))
     return machine is not None and kind in dict(machine.accelerators)
 

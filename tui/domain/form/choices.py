@@ -39,12 +39,12 @@ class Offer:
 
 
 def pool_of(row: FormRow) -> Path | None:
-    """Path of the pool with the row."""
+    """Return the path of the pool with the row."""
     return pool_in(row.path)
 
 
 def pool_in(path: Path) -> Path | None:
-    """Path of the pool that contains a path."""
+    """Return the path of the pool that contains a path."""
     for i, part in enumerate(path):
         if isinstance(part, int):
             return path[: i + 1] if i and _is_pools(path[i - 1]) else None
@@ -56,12 +56,13 @@ def _is_pools(name: str | int) -> bool:
 
 
 def region_of(root: Any, otherwise: str) -> str:
-    """The region in the file, or `otherwise`."""
+    """Return the region in the file, or `otherwise`."""
     return str(plain_value(root, at(root, ("region",))) or otherwise)
 
 
 def choices(root: Any, row: FormRow, region: str, regions: Sequence[str] = ()) -> list[Choice]:
-    """Allowed values of the row; empty if any text is allowed. `regions` are the context's own regions."""
+    """Return the allowed values of the row; empty if any text is allowed. `regions` are the context's own
+    regions."""
     if row.kind is RowKind.PARAMETER or row.parameter:
         return [Choice(c) for c in parameter_choices(root, row.parameter or str(row.path[1]))]
     if row.field is None:
@@ -97,11 +98,9 @@ def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
 
 
 def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    """The choices of a profile's parameters at a launch, by name; parameters with any value are left out.
-
-    A parameter without its own choices has the choices of the field whose entire value it is, given `values`
-    and the `region`.
-    """
+    """Return the choices of a profile's parameters at a launch, by name; parameters with any value are left
+    out. A parameter without its own choices has the choices of the field whose entire value it is, given
+    `values` and the `region`."""
     settings = at(root, ("parameters",))
     if not isinstance(settings, Mapping):
         return {}
@@ -125,7 +124,7 @@ def offers(root: Any, spec_path: Path, values: Mapping[str, str], region: str) -
 
 
 def region_choices(own: Sequence[str]) -> list[Choice]:
-    """Regions with their accelerators, the context's regions first."""
+    """Return the regions with their accelerators, the context's regions first."""
     known = region_accelerators()
     ordered = [*dict.fromkeys([*own, *known])]
     return [
@@ -139,7 +138,7 @@ def region_choices(own: Sequence[str]) -> list[Choice]:
 
 
 def accelerators_in(region: str) -> list[Choice]:
-    """Accelerator types of a region after "none"; all types if the catalogue lacks the region."""
+    """Return the accelerator types of a region after "none"; all types if the catalogue lacks the region."""
     known = region_accelerators().get(region)
     where = f"  in {region}" if known is not None else ""
     in_region = [
@@ -151,7 +150,8 @@ def accelerators_in(region: str) -> list[Choice]:
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
-    """Machines that accept an accelerator; without one, machines with the region's built-in accelerators."""
+    """Return the machines that accept an accelerator; without one, machines with the region's built-in
+    accelerators."""
     known = region_accelerators().get(region)
     return [
         Choice(machine.name, machine_summary(machine, kind))
@@ -161,8 +161,8 @@ def machines_with(kind: str, region: str) -> list[Choice]:
 
 
 def _is_in(machine: Machine, known: Sequence[str]) -> bool:
-    """Whether the region has the machine's built-in accelerators; N1 machines need none (docs/facts/vertex.md
-    8.1)."""
+    """Return whether the region has the machine's built-in accelerators; N1 machines need none
+    (docs/facts/vertex.md 8.1)."""
     own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
     if is_tpu(machine.name):
         own.add(documented_name(machine.name, "", 0))
@@ -180,5 +180,5 @@ def machine_summary(machine: Machine, kind: str = "") -> str:
 
 
 def pools_path(root: Any, spec_path: Path) -> Path:
-    """Path of the worker pools."""
+    """Return the path of the worker pools."""
     return actual(root, (*spec_path, "workerPoolSpecs"))

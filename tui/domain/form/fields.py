@@ -41,7 +41,7 @@ _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
 
 
 def kind_of(base: str, path: Names) -> FieldType:
-    """The type of a field. Raises KeyError for an unknown field."""
+    """Return the type of a field. Raises KeyError for an unknown field."""
     fields = _ROOTS[base]
     for name in path[:-1]:
         fields = fields[name].fields
@@ -226,8 +226,8 @@ PIPELINE = _fields(
     ("pipelineSpec", "pipeline", "The compiled pipeline itself, in the profile. E edits it."),
     ("+runtimeConfig.gcsOutputDirectory", "root", "gs://BUCKET/FOLDER: the tasks store their outputs there.",
      "the pipeline's own default"),
-    ("+runtimeConfig.failurePolicy", "after a failure", "FAIL_SLOW runs what does not depend on the failed "
-     "task, FAIL_FAST starts no further task.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
+    ("+runtimeConfig.failurePolicy", "after a failure", "FAIL_SLOW runs the tasks that do not depend on "
+     "the failed task; FAIL_FAST starts no further task.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
     ("runtimeConfig.inputArtifacts", "input artifacts", "By name: {artifactId: ID} of an artifact of Vertex "
      "ML Metadata."),
     ("serviceAccount", "service account", "The account that the tasks run as.",
@@ -246,7 +246,7 @@ _TYPES = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOO
 
 
 def inputs_section(inputs: Sequence[BodyInput]) -> Section:
-    """The section of the body's values for a launch, with the pipeline's names."""
+    """Return the section of the body's values for a launch, with the pipeline's names."""
     fields = tuple(
         FormField(
             tuple(map(str, declared.path[1:])),

@@ -92,7 +92,8 @@ class FormRow:
 
 @dataclass(frozen=True, slots=True)
 class FormState:
-    """The input of `build_rows`. `toggled` are keys of groups with another fold than the default."""
+    """The input of `build_rows`. `toggled` contains the keys of groups whose fold differs from the
+    default."""
 
     value: Any
     saved: Any = None
@@ -148,7 +149,7 @@ class _Builder:
         return self._with_problems()
 
     def _of_cluster(self, head: Section) -> tuple[FormField, ...]:
-        """The header fields of a cluster's job; the object itself has the namespace."""
+        """Return the header fields of a cluster's job; the object itself has the namespace."""
         return tuple(
             own
             for own in head.fields
@@ -219,7 +220,7 @@ class _Builder:
         return replace(row, value=value, parameter=name, note=_meaning(form_field.name, shown))
 
     def _default(self, name: str) -> str:
-        """A parameter's default as text."""
+        """Return a parameter's default as text."""
         setting = self._get(("parameters", name))
         default = setting.get("default") if isinstance(setting, Mapping) else setting
         return "no default" if default in (None, MISSING) else _masked(name, setting, default)
@@ -407,7 +408,8 @@ class _Builder:
 
     @staticmethod
     def _row_of(index: Mapping[Path, int], path: Path) -> int:
-        """The row of a path: an exact match, the first row below it, an enclosing row, or the first row."""
+        """Return the row of a path: an exact match, the first row below it, an enclosing row, or the first
+        row."""
         if path in index:
             return index[path]
         below = [i for known, i in index.items() if path and known[: len(path)] == path]
@@ -430,13 +432,13 @@ def _key(path: Path) -> str:
 
 
 def _masked(name: str, setting: Any, value: Any) -> str:
-    """A parameter's value for display."""
+    """Return a parameter's value for display."""
     secret = isinstance(setting, Mapping) and setting.get("secret") is True
     return MASK if secret else mask_value(name, _shown(value))
 
 
 def _shown(value: Any) -> str:
-    """A scalar for display; two quotes for an empty text."""
+    """Return a scalar for display; two quotes for an empty text."""
     return scalar_text(value) or '""'
 
 
@@ -446,7 +448,7 @@ def _differs(state: FormState, path: Path) -> bool:
 
 
 def _meaning(name: str, text: str) -> str:
-    """A short explanation of a value, for display."""
+    """Return a short explanation of a value, for display."""
     if name == "machineType" and (machine := machines().get(text)):
         return f"{machine.vcpus} vCPU  {machine.memory_gb:g} GB" if machine.vcpus else ""
     if name == "acceleratorType":
@@ -457,7 +459,7 @@ def _meaning(name: str, text: str) -> str:
 
 
 def plain_value(root: Any, value: Any) -> Any:
-    """The value, or a reference's default; `None` if there is no default."""
+    """Return the value, or a reference's default; `None` if there is no default."""
     name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))
@@ -466,7 +468,7 @@ def plain_value(root: Any, value: Any) -> Any:
 
 
 def pool_value(root: Any, pool: Any, *names: str) -> Any:
-    """A pool's value by REST names, or a reference's default; `None` for an unset value."""
+    """Return a pool's value by REST names, or a reference's default; `None` for an unset value."""
     return plain_value(root, at(pool, actual(pool, names)))
 
 
@@ -485,12 +487,12 @@ def _image(pool: Any) -> str:
 
 
 def is_reduction_server(pool: Any, root: Any = None) -> bool:
-    """Whether the pool runs Google's reduction server."""
+    """Return whether the pool runs Google's reduction server."""
     return REDUCTION_SERVER in str(pool_value(root, pool, "containerSpec", "imageUri") or "")
 
 
 def role_of(position: int, pool: Any, root: Any = None) -> str:
-    """A pool's role by its position. The role of the third pool also depends on its image."""
+    """Return a pool's role by its position. The role of the third pool also depends on its image."""
     if position == 2 and pool:
         return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"

@@ -15,7 +15,7 @@ from tui.domain.spec.spec_format import GroupSummary, custom_jobs, groups_of, is
 
 
 def roles(job: Mapping[str, Any]) -> str:
-    """The pools by role: `primary 1 × a2-highgpu-8g · workers 3 × a2-highgpu-8g`."""
+    """Return the pools by role: `primary 1 × a2-highgpu-8g · workers 3 × a2-highgpu-8g`."""
     if groups := groups_of(job):
         return "   ".join(f"{g.name} {_of(g.replicas)} × {_each(g)}" for g in groups)
     known = custom_jobs(job)
@@ -34,7 +34,7 @@ def roles(job: Mapping[str, Any]) -> str:
 
 
 def accelerators(job: Mapping[str, Any]) -> Counter[str]:
-    """Number of accelerators of each type in the entire job."""
+    """Return the number of accelerators of each type in the entire job."""
     counts: Counter[str] = Counter()
     for pool in _pools(job):
         machine = pool.get("machineSpec") or {}
@@ -44,7 +44,7 @@ def accelerators(job: Mapping[str, Any]) -> Counter[str]:
 
 
 def totals(job: Mapping[str, Any]) -> str:
-    """The totals of a job: `32 A100   4 replicas   SPOT   at most 2d`."""
+    """Return the totals of a job: `32 A100 4 replicas SPOT at most 2d`."""
     if groups := groups_of(job):
         return _of_groups(groups)
     if not is_one(custom_jobs(job)):
@@ -65,12 +65,12 @@ def _of(count: int | None) -> str:
 
 
 def _each(group: GroupSummary) -> str:
-    """The accelerators of a pod, e.g. `8 A100`, or a text for a pod without a GPU."""
+    """Return the accelerators of a pod, e.g. `8 A100`, or a text for a pod without a GPU."""
     return f"{_of(group.count)} {group.accelerator}" if group.count != 0 else "no GPU"
 
 
 def _of_groups(groups: Sequence[GroupSummary]) -> str:
-    """The totals of replica groups: `32 A100   4 replicas`."""
+    """Return the totals of replica groups: `32 A100 4 replicas`."""
     gpus: Counter[str] = Counter()
     for group in groups:
         if group.count:
@@ -82,7 +82,8 @@ def _of_groups(groups: Sequence[GroupSummary]) -> str:
 
 
 def _machines(job: Mapping[str, Any]) -> str:
-    """The machines of all tasks, including tasks that run one after another: `3 × e2-standard-4   2 T4`."""
+    """Return the machines of all tasks, including tasks that run one after another: `3 × e2-standard-4 2
+    T4`."""
     types = [str((pool.get("machineSpec") or {}).get("machineType", "?")) for pool in _pools(job)]
     parts = [", ".join(f"{count} × {name}" for name, count in Counter(types).items())]
     parts += [f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, count in accelerators(job).items()]
@@ -90,7 +91,7 @@ def _machines(job: Mapping[str, Any]) -> str:
 
 
 def problem_counts(analysis: Analysis) -> str:
-    """The numbers of problems: `2 errors, 1 warning`; empty without problems."""
+    """Return the numbers of problems: `2 errors, 1 warning`; empty without problems."""
     words = [
         (ProblemSeverity.ERROR, "error"),
         (ProblemSeverity.WARNING, "warning"),

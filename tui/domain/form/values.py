@@ -36,7 +36,7 @@ def actual(root: Any, path: Path) -> Path:
 
 
 def child(here: Any, part: str | int) -> Any:
-    """The value at one step; `MISSING` if it does not exist."""
+    """Return the value at one step; `MISSING` if it does not exist."""
     try:
         return here[part]
     except (LookupError, TypeError):
@@ -44,7 +44,7 @@ def child(here: Any, part: str | int) -> Any:
 
 
 def at(root: Any, path: Path) -> Any:
-    """The value at a path in the file's spelling; `MISSING` if it does not exist."""
+    """Return the value at a path in the file's spelling; `MISSING` if it does not exist."""
     for part in path:
         root = child(root, part)
         if root is MISSING:
@@ -60,14 +60,14 @@ def canonical(path: Path) -> Path:
 
 
 def scalar_text(value: Any) -> str:
-    """A scalar as the user types it."""
+    """Return a scalar as the user types it."""
     if value is None or value is MISSING:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def reference(root: Any, value: Any) -> str:
-    """Name of the parameter if the entire value is a reference, else ""."""
+    """Return the name of the parameter if the entire value is a reference, else ""."""
     match = REFERENCE.fullmatch(value) if is_reference(value) else None
     return match[1] if match and at(root, ("parameters", match[1])) is not MISSING else ""
 
@@ -96,7 +96,7 @@ MOST_JSON = 300
 
 
 def json_line(value: Any) -> str:
-    """A list or mapping on one line; "" for any other value, or if the line would be too long."""
+    """Return a list or mapping on one line; "" for any other value, or if the line would be too long."""
     if not isinstance(value, Mapping | list):
         return ""
     text = json.dumps(value, ensure_ascii=False)
@@ -155,7 +155,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_value(name: Any, value: Any) -> str:
-    """The value for display: a secret as stars."""
+    """Return the value for display: a secret as stars."""
     return pair_text(name, value).partition("=")[2] or '""'
 
 
@@ -168,14 +168,14 @@ def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
 
 
 def _plain_text(value: Any) -> str:
-    """A value inside an element of a list, without field names."""
+    """Return a value inside an element of a list, without field names."""
     if isinstance(value, Mapping):
         return " ".join(_plain_text(inner) for inner in value.values())
     return ",".join(map(_plain_text, value)) if isinstance(value, list) else scalar_text(value)
 
 
 def list_text(value: Any) -> str:
-    """A list or a mapping on one line."""
+    """Return a list or a mapping on one line."""
     if isinstance(value, Mapping):
         return "  ".join(pair_text(k, v) for k, v in value.items())
     if not isinstance(value, list):

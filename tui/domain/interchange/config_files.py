@@ -22,8 +22,8 @@ class ConfigFile:
 
 
 def takes_lists(config: Any) -> bool:
-    """Whether gcloud adds `--args` and `--command` to the pools of a config. gcloud sends snake_case names
-    unchanged, but recognises its pools only by the camelCase name."""
+    """Return whether gcloud adds `--args` and `--command` to the pools of a config. gcloud sends snake_case
+    names unchanged, but recognises its pools only by the camelCase name."""
     return isinstance(config, Mapping) and "workerPoolSpecs" in config
 
 

@@ -45,8 +45,8 @@ _CLUSTER = "kubernetes"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export: its text, the command that uses it ("" if the text is a command), and notes. `problem` says
-    why the format can't describe the job; then the text is empty. The notes name omitted parts."""
+    """An export: its text, the command that uses it ("" if the text is a command), and notes. If the format
+    can't describe the job, `problem` has the reason and the text is empty. The notes name omitted parts."""
 
     text: str
     command: str = ""
@@ -92,12 +92,12 @@ def export(
 
 
 def forms_of(profile: Profile) -> tuple[str, ...]:
-    """The formats that can describe a launch of this profile."""
+    """Return the formats that can describe a launch of this profile."""
     return (KUBECTL,) if profile.format.family == _CLUSTER else FORMS
 
 
 def _other_side(format: SpecFormat, name: str) -> str:
-    """Why a body can't have this format: it belongs to the other service family."""
+    """Return why a body can't have this format: it belongs to the other service family."""
     if format.family == _CLUSTER:
         return f"a {format.body} is for a cluster; export it with --as {KUBECTL}."
     way = f"`vxtui profiles convert {name} --to {_CLUSTER}` makes a manifest for {KUBECTL}"
@@ -124,9 +124,10 @@ def export_job(
 
 
 def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
-    """The request with a placeholder for each secret, and a note about the replacements."""
+    """Return the request with a placeholder for each secret, and a note about the replacements."""
     names: dict[str, None] = {}
-    # The job has no such character, whatever its texts; a value of the environment becomes an object at once.
+    # The job's texts do not contain this character. An environment variable becomes an object as soon as it
+    # is read.
     present = set(json.dumps(request.custom_job, ensure_ascii=False, default=str))
     end = next(character for character in map(chr, range(0xE000, 0x110000)) if character not in present)
 
@@ -147,7 +148,7 @@ def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, .
 
 
 def _with_values(spec: Any, end: str) -> Any:
-    """The specification with an object in place of each name between two `end`."""
+    """Return the specification with an object in place of each name between two `end`."""
     if isinstance(spec, Mapping):
         return {key: _with_values(value, end) for key, value in spec.items()}
     if isinstance(spec, list):
@@ -159,7 +160,7 @@ def _with_values(spec: Any, end: str) -> Any:
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:
-    """Notes on parts of a profile that a request omits."""
+    """Return notes on parts of a profile that a request omits."""
     notes = []
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
@@ -176,14 +177,14 @@ def _lost(profile: Profile) -> tuple[str, ...]:
 
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
-    """A note on the body around the custom job, which gcloud's format omits."""
+    """Return a note on the body around the custom job, which gcloud's format omits."""
     if form != "gcloud" or request.body in {JOB_SPEC, TUNING_JOB} or "jobSpec" not in request.custom_job:
         return ()
     return (f"the export creates only the custom job: {form} can't create the {request.body} around it",)
 
 
 def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
-    """A note on pools whose package is not built yet, with the remedy."""
+    """Return a note on pools whose package is not built yet, with the remedy."""
     if request.package is None:
         return ()
     pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
@@ -199,7 +200,7 @@ def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
 
 
 def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
-    """Comment lines for the header of a file."""
+    """Return comment lines for the header of a file."""
     lines = [f"{profile.name or profile.display_name}, exported by vxtui."]
     lines += [" ".join(line.split()) for line in mask_text(profile.description).splitlines()]
     for note in notes:
@@ -208,7 +209,7 @@ def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
 
 
 def _comment(line: str) -> str:
-    """A line that is safe in a comment of any exported language."""
+    """Return a line that is safe in a comment of any exported language."""
     return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 
@@ -223,7 +224,7 @@ def _command(request: Request, project: str, region: str) -> gcloud_command.Comm
 
 
 def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
-    """The command, or the config for `file` with the command that uses the file; without notes."""
+    """Return the command, or the config for `file` with the command that uses the file; without notes."""
     try:
         command = _command(request, project, region)
     except gcloud_command.NotExpressible as error:
@@ -236,7 +237,7 @@ def _gcloud(request: Request, project: str, region: str, file: str, remarks: lis
 
 
 def _rest(request: Request, project: str, region: str, remarks: list[str]) -> str:
-    """A script that posts the body with curl."""
+    """Return a script that posts the body with curl."""
     collection = format_of(request.body).collection
     url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/{collection}"
     body = json_text(request.resource, indent=2)

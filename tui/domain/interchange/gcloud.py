@@ -149,7 +149,7 @@ class CustomJobReader(FlagReader):
         return spec
 
     def _package(self) -> dict[str, Any] | None:
-        """The folder that gcloud would build into an image, as a profile's `package`."""
+        """Return the folder that gcloud would build into an image, as a profile's `package`."""
         pool = self.pools[0] if self.pools else {}
         if "local-package-path" not in pool:
             return None

@@ -26,8 +26,7 @@ class NotExpressible(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The flags of a create command, and the config for the remaining fields; "" if there are no remaining
-    fields.
+    """The flags of a create command, and the config for the remaining fields; "" without remaining fields.
 
     `whole` is the config of the entire job. Flags with pools replace the pools of the config. `kind` is
     gcloud's name for the kind of job.
@@ -39,8 +38,8 @@ class Command:
     kind: str = "custom-jobs"
 
     def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
-        """The command for a shell, with its config as a here-document; `remarks` become comments of the
-        config."""
+        """Return the command for a shell, with its config as a here-document; `remarks` become comments of
+        the config."""
         head = "".join(f"# {line}\n" for line in remarks)
         if not self.config:
             return f"{head}{self._typed()}\n"
@@ -51,7 +50,7 @@ class Command:
         return f"{self._typed('-')} <<'{end}'\n{body}{end}\n"
 
     def with_config_in(self, file: str) -> str:
-        """The command with the complete config in this file."""
+        """Return the command with the complete config in this file."""
         return self._typed(file)
 
     def _typed(self, config: str = "") -> str:
@@ -61,11 +60,9 @@ class Command:
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
-    """The command that creates the CustomJob `job` (REST format). Without `project`, gcloud uses its default.
-
-    The config of an `unfinished` job has all its pools, though gcloud refuses pools without an image. Raises
-    NotExpressible if gcloud refuses the config and its flags lack names for a pool's fields.
-    """
+    """Return the command that creates the CustomJob `job` (REST format). Without `project`, gcloud uses its
+    default. The config of an `unfinished` job has all its pools, though gcloud refuses pools without an
+    image. Raises NotExpressible if gcloud refuses the config and its flags lack names for a pool's fields."""
     spec, flags = job["jobSpec"], _header(job, project, region)
     pools = spec.get("workerPoolSpecs") or []
     if not unfinished and not all(map(has_one_task, pools)):
@@ -75,14 +72,15 @@ def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = 
 
 
 def of_tuning(resource: Mapping[str, Any], *, project: str, region: str) -> Command:
-    """The command that creates a HyperparameterTuningJob (REST format): its config has all but the header."""
+    """Return the command that creates a HyperparameterTuningJob (REST format): its config has all fields
+    except the header."""
     rest = {name: value for name, value in resource.items() if name not in RESOURCE}
     config = render_new(rest)
     return Command(tuple(_header(resource, project, region)), config, config, "hp-tuning-jobs")
 
 
 def _header(job: Mapping[str, Any], project: str, region: str) -> list[tuple[str, str]]:
-    """The flags for fields that a config can't have."""
+    """Return the flags for fields that a config can't have."""
     flags = [("region", region), ("display-name", str(job["displayName"]))]
     flags = [("project", project), *flags] if project else flags
     labels = job.get("labels") or {}
@@ -124,7 +122,7 @@ def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _pool(number: int, pool: Mapping[str, Any]) -> Iterator[str]:
-    """One pool as key=value. Raises NotExpressible."""
+    """Yield the fields of one pool as key=value. Raises NotExpressible."""
     machine = dict(pool.get("machineSpec") or {})
     kind, count = machine.pop("acceleratorType", None), machine.pop("acceleratorCount", None)
     if not machine.get("machineType") or not pool.get("replicaCount"):

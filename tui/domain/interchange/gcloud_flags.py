@@ -111,7 +111,7 @@ class FlagReader(ABC):
         """Read a flag that is neither a single value nor a list."""
 
     def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> GcloudCreate:
-        """The command of a job (REST form) whose flags and config have been read."""
+        """Return the command of a job (REST form) whose flags and config have been read."""
         fields = {**job, "region": self.single.get("region", ""), "package": package}
         if not self.variables:
             fields = mapped(fields, unescaped)
@@ -121,7 +121,7 @@ class FlagReader(ABC):
         )
 
     def header(self) -> dict[str, Any]:
-        """The common fields of every kind of job."""
+        """Return the common fields of every kind of job."""
         job: dict[str, Any] = {"displayName": self.single.get("display-name", "")}
         if self.labels:
             job["labels"] = dict(self.labels)
@@ -238,7 +238,7 @@ class FlagReader(ABC):
         return value if checked is None or written.names else mapped(dict(checked), literal)
 
     def parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """The parameters of the profile; the default of a count is an integer."""
+        """Return the parameters of the profile; the default of a count is an integer."""
         counts = set(_counts(job, self.WHOLE))
         parameters: dict[str, dict[str, Any]] = {}
         for name in self.variables:
@@ -254,7 +254,7 @@ class FlagReader(ABC):
         return parameters
 
     def key(self) -> str:
-        """The full name of the key, built from the flags with its parts."""
+        """Return the full name of the key, built from the flags with its parts."""
         key = self.single["kms-key"]
         if key.startswith("projects/"):
             return key

@@ -17,7 +17,7 @@ Refusal = tuple[int, str, str]
 
 
 def refusals(pools: Pools) -> Iterator[Refusal]:
-    """gcloud's errors in the pools of a command line; an empty mapping is a skipped pool."""
+    """Yield gcloud's errors in the pools of a command line; an empty mapping stands for a skipped pool."""
     if pools and not pools[0]:
         yield 0, "the first pool is empty.", "Describe the primary replica in the first --worker-pool-spec."
         return
@@ -44,7 +44,7 @@ def _hardware(pool: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
-    """Errors in the pools of a command whose first pool names a folder to package."""
+    """Yield errors in the pools of a command whose first pool names a folder to package."""
     if number:
         keys = [key for key in _SOFTWARE if key in pool]
         if keys:
@@ -58,7 +58,7 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
 
 
 def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
-    """Errors in the pools of a command without a package."""
+    """Yield errors in the pools of a command without a package."""
     if number and "local-package-path" in pool:
         yield "local-package-path belongs in the first pool.", "Move it there."
         return

@@ -28,14 +28,14 @@ class Surroundings:
 
 
 def is_command(text: str) -> bool:
-    """Whether the text calls gcloud, alone or in a script."""
+    """Return whether the text calls gcloud, alone or in a script."""
     if re.search(r"(?m)^[ \t$%]*gcloud\s", text) or re.match(r"#!.*sh\b", text):
         return True
     return "gcloud" in text and re.search(r"\b(custom|hp-tuning)-jobs\s", text) is not None
 
 
 def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word], str]:
-    """The script, the selected call, the words after `create`, and the name of the command. Raises
+    """Return the script, the selected call, the words after `create`, and the name of the command. Raises
     ProfileInvalid if bash would refuse the script, or if not exactly one call matches."""
     if file.endswith(_MARKDOWN):
         text = _fenced(text)
@@ -52,7 +52,7 @@ def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call,
 
 
 def _fenced(text: str) -> str:
-    """The commands between a Markdown file's fences, on their original lines."""
+    """Return the commands between a Markdown file's fences, on their original lines."""
     lines, inside = [], False
     for line in text.splitlines():
         fence = re.match(r"\s*(?:```|~~~)\s*(\w*)", line)
@@ -63,7 +63,7 @@ def _fenced(text: str) -> str:
 
 
 def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word], str]:
-    """The selected call, the words after `create`, and the name of the command."""
+    """Return the selected call, the words after `create`, and the name of the command."""
     calls = [
         (call, rest, command)
         for call in script.calls
@@ -87,7 +87,7 @@ def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word],
 
 
 def _name(words: list[Word]) -> str:
-    """The display name among a call's words."""
+    """Return the display name among a call's words."""
     texts = [word.text for word in words]
     for text, following in zip(texts, [*texts[1:], ""], strict=True):
         name, equals, value = text.partition("=")
@@ -97,7 +97,7 @@ def _name(words: list[Word]) -> str:
 
 
 def _create(words: tuple[Word, ...], command: str) -> list[Word] | None:
-    """The words after `gcloud [alpha|beta] ai COMMAND create`, with or without flags between them."""
+    """Return the words after `gcloud [alpha|beta] ai COMMAND create`, with or without flags between them."""
     expected = ["ai", command, "create"]
     rest: list[Word] = []
     for i, word in enumerate(words[1:], 1):

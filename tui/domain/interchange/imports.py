@@ -39,7 +39,7 @@ class Imported:
 def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings | None = None) -> Imported:
     """Import a gcloud command line, a gcloud config file, a REST body or a profile.
 
-    `around` are a script's surroundings; its folder is put before the path of a package.
+    `around` describes a script's surroundings; the path of a package is relative to its folder.
 
     A YAML file keeps its comments. Fields that the service fills are left out.
 
@@ -158,19 +158,21 @@ def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
 
 
 def _is_request(value: Mapping[str, Any]) -> bool:
-    """Whether the only field names the created resource and not the body of a header: `customJob`."""
+    """Return whether the only field, e.g. `customJob`, names the created resource rather than the body of a
+    header."""
     keys = {format_of(body).resource_key for body in bodies()} - set(bodies())
     return len(value) == 1 and set(map(camel, value)) <= keys
 
 
 def _is_resource(value: Mapping[str, Any]) -> bool:
-    """Whether the value is a job as the service reports it, or a request without a profile's header."""
+    """Return whether the value is a job as the service reports it, or a request without a profile's
+    header."""
     reported = reported_as(value)
     return reported is not None and ("name" in value or reported.sign not in header_fields())
 
 
 def _in_source(problem: Problem, document: Document) -> Problem:
-    """A problem of the generated profile, with its location in the document."""
+    """Return a problem of the generated profile, with its location in the document."""
     value, path = document.value, problem.path
     outer: Path = ()
     if isinstance(value, Mapping) and _is_request(value):
@@ -185,7 +187,7 @@ def _in_source(problem: Problem, document: Document) -> Problem:
 
 
 def _is_document(text: str) -> bool:
-    """Whether the text is a document with a job's fields, even if one of the values calls gcloud."""
+    """Return whether the text is a document with a job's fields, even if one of the values calls gcloud."""
     try:
         value = read(text, "").value
     except ProfileInvalid:
@@ -232,7 +234,7 @@ def from_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> Imp
 
 
 def of_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> dict[str, Any]:
-    """The fields of a command line's profile, valid or not."""
+    """Return the fields of a command line's profile, valid or not."""
     value = {k: v for k, v in command.job.items() if v}
     value |= {"region": command.region} if command.region else {}
     if command.package:
@@ -245,7 +247,7 @@ def of_command(command: gcloud.GcloudCreate, file: str, base: str = "") -> dict[
 
 
 def _value(profile: Profile) -> dict[str, Any]:
-    """A profile as plain values, with its spec in REST format."""
+    """Return a profile as plain values, with its spec in REST format."""
     header = profile.document.value
     value: dict[str, Any] = {"displayName": profile.display_name}
     value |= {"description": profile.description} if profile.description else {}

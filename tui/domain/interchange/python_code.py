@@ -39,7 +39,8 @@ if __name__ == "__main__":
 def python_code(
     format: SpecFormat, resource: Mapping[str, Any], project: str, region: str, remarks: list[str]
 ) -> str:
-    """A program whose `create` sends exactly `resource`, which is in REST format and of this body format."""
+    """Return a program whose `create` sends exactly `resource`, which is in REST format and of this body
+    format."""
     message = format.resource_key[0].upper() + format.resource_key[1:]
     body = _message(message, resource, format.resource_fields, indent=4, used=10)
     durations = "duration_pb2" in body
@@ -96,20 +97,20 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentValue:
-    """In place of a text: the value of this environment variable when the program runs."""
+    """Stands for a text: the value of this environment variable when the program runs."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedText:
-    """In place of a text: texts and values of the environment, one after another."""
+    """Stands for a text: literal texts and environment variables in order."""
 
     parts: tuple[str | EnvironmentValue, ...]
 
 
 def _text(value: Any) -> str:
-    """A literal in double quotes; values of the environment as an expression."""
+    """Return a literal in double quotes; values of the environment as an expression."""
     if isinstance(value, JoinedText):
         return " + ".join(map(_text, value.parts))
     if isinstance(value, EnvironmentValue):
@@ -131,7 +132,7 @@ def _duration(text: str) -> str:
 
 
 def _wrapped(opening: str, parts: list[tuple[str, Any]], closing: str, indent: int, used: int) -> str:
-    """A call or a literal on one line if it fits, else one part per line."""
+    """Return a call or a literal on one line if it fits, else one part per line."""
     line = opening + ", ".join(name + make(0, -10_000) for name, make in parts) + closing
     if "\n" not in line and used + len(line) <= WIDE:
         return line

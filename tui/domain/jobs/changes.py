@@ -10,7 +10,7 @@ from tui.domain.kubernetes.changes import job_scale_problem
 
 
 def change_problem(change: str, job: Job) -> str:
-    """Why the job can't be changed now (`suspend`, `resume`, `scale`); "" if it can be changed."""
+    """Return why the job can't be changed now (`suspend`, `resume`, `scale`); "" if it can be changed."""
     name = plain(job.display_name)
     if change == "resume":
         waits = job.state in {JobState.SUSPENDED, JobState.QUEUED}
@@ -21,7 +21,7 @@ def change_problem(change: str, job: Job) -> str:
 
 
 def scale_problem(job: Job, replicas: int) -> str:
-    """Why the job can't have this many workers now, as a sentence; "" if the number is allowed."""
+    """Return why the job can't have this many workers now, as a sentence; "" if the number is allowed."""
     return change_problem("scale", job) or _cannot_scale(job, job_scale_problem(job, replicas), replicas)
 
 

@@ -37,13 +37,13 @@ class Parts:
 
 
 def has_parts(job: Job) -> bool:
-    """Whether a job's tasks are separate jobs; a job that only wraps another one has no parts."""
+    """Return whether a job's tasks are separate jobs; a job that only wraps another one has no parts."""
     return job.composite or len(job.tasks) > 1
 
 
 def parts(job: Job) -> Parts:
-    """Count the tasks of a job. A study knows how many tasks it will have; other jobs know only how many they
-    have now."""
+    """Count the tasks of a job. A study defines its total number of tasks; other jobs have only their current
+    number."""
     study, tasks = study_of(job), [task for task in job.tasks if not task.group]
     total = max(study.trials, len(tasks)) or None
     if not tasks:

@@ -2,7 +2,7 @@
 
 Terms are joined by "and"; a comma inside a value is "or"; `-` or `!` before a term negates it; double quotes
 keep blanks together. A word without a key is searched in the name, the id, the region and the labels. A key
-outside `FIELDS` is a label; `label.KEY:value` says so explicitly.
+outside `FIELDS` is a label; `label.KEY:value` is the explicit form.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Term:
     negated: bool = False
 
     def matches(self, job: Job, now: datetime) -> bool:
-        """Whether the job meets the condition; an unknown value meets no comparison."""
+        """Return whether the job meets the condition; an unknown value meets no comparison."""
         return self._matches(job, now) != self.negated
 
     def _matches(self, job: Job, now: datetime) -> bool:
@@ -124,12 +124,12 @@ class JobQuery:
     terms: tuple[Term, ...] = ()
 
     def matches(self, job: Job, now: datetime) -> bool:
-        """Whether the job meets every term at the time `now`."""
+        """Return whether the job meets every term at the time `now`."""
         return all(term.matches(job, now) for term in self.terms)
 
     def missing_label(self, jobs: Iterable[Job]) -> str:
-        """The first label that a term requests and that none of these jobs has; "" if every requested label
-        occurs."""
+        """Return the first label that a term requests and that none of these jobs has; "" if every requested
+        label occurs."""
         asked = [t.key.removeprefix("label.") for t in self.terms if t.operator and t.key not in FIELDS]
         known = {key for job in jobs for key in job.labels} if asked else set()
         return next((key for key in asked if key not in known), "")
@@ -143,7 +143,7 @@ def parse(text: str) -> JobQuery:
 
 
 def without_unfinished(text: str) -> str:
-    """The text without an unfinished last term, such as `state:` or `age<`."""
+    """Return the text without an unfinished last term, such as `state:` or `age<`."""
     last = list(_WORD.finditer(text))[-1:]
     if not last or last[0].end() != len(text):
         return text
@@ -152,11 +152,9 @@ def without_unfinished(text: str) -> str:
 
 
 def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, list[str]]:
-    """Completions of the last word: the text before it, and the possible words.
-
-    A word without a key is completed to a field; after the key of a text field or label the completions are
-    the jobs' values, the most frequent first.
-    """
+    """Return the completions of the last word: the text before it, and the possible words. A word without a
+    key is completed to a field; after the key of a text field or label the completions are the jobs' values,
+    the most frequent first."""
     start = max((m.start() for m in _WORD.finditer(text) if m.end() == len(text)), default=len(text))
     word = text[start:]
     sign = word[:1] if word[:1] in ("-", "!") else ""

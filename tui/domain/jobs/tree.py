@@ -20,18 +20,18 @@ Children = Mapping[str, Iterable[str]]
 
 
 def links(job: Job) -> Iterator[str]:
-    """Names of the jobs that run its tasks, or ran an earlier attempt."""
+    """Yield the names of the jobs that run a job's tasks, or ran an earlier attempt of one."""
     for task in job.tasks:
         yield from task.jobs
 
 
 def parents_of(jobs: Iterable[Job]) -> dict[str, str]:
-    """The name of each part's parent job, by the part's name."""
+    """Return the name of each part's parent job, by the part's name."""
     return {name: job.name for job in jobs for name in links(job) if name != job.name}
 
 
 def children_of(parents: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names of the parts, by their parent's name."""
+    """Return the names of the parts, by their parent's name."""
     children: dict[str, list[str]] = {}
     for name, parent in parents.items():
         children.setdefault(parent, []).append(name)
@@ -39,7 +39,7 @@ def children_of(parents: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def below(name: str, jobs: Jobs, children: Children) -> list[Job]:
-    """The listed jobs that a job consists of, at every depth."""
+    """Return the listed jobs that a job consists of, at every depth."""
     descendants: dict[str, Job] = {}
     left = [name]
     while left:
@@ -51,7 +51,7 @@ def below(name: str, jobs: Jobs, children: Children) -> list[Job]:
 
 
 def above(name: str, parents: Mapping[str, str]) -> list[str]:
-    """The names of the jobs that contain a job, the nearest first."""
+    """Return the names of the jobs that contain a job, the nearest first."""
     ancestors: list[str] = []
     while (name := parents.get(name, "")) and name not in ancestors:
         ancestors.append(name)
@@ -59,12 +59,10 @@ def above(name: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def own_part(job: Job, jobs: Jobs, children: Children) -> Job | None:
-    """The part of a job that no other listed job represents: the entire job, fewer tasks, or None.
-
-    If all tasks have one shape, such as a tuning job's trials, a task without a listed job counts with that
+    """Return the part of a job that no other listed job represents: the entire job, fewer tasks, or None. If
+    all tasks have one shape, such as a tuning job's trials, a task without a listed job counts with that
     shape. Otherwise, as in a pipeline, a task counts if it has an unlisted job, because its machines are
-    unknown.
-    """
+    unknown."""
     listed = [name for name in children.get(job.name, ()) if name in jobs and name != job.name]
     if not job.composite:
         return None if listed else job
@@ -81,16 +79,16 @@ def _counts(job: Job, task: Task) -> bool:
 
 
 def own_parts(job: Job, jobs: Jobs, children: Children) -> list[Job]:
-    """The own parts of a job and of all jobs that it consists of."""
+    """Return the own parts of a job and of all jobs that it consists of."""
     if not job.composite and job.name not in children:
-        # Fast path for nearly all jobs; sorting a list by cost calls this for each.
+        # Fast path for nearly all jobs, because sorting a list by cost calls this function for each job.
         return [job]
     own = (own_part(member, jobs, children) for member in (job, *below(job.name, jobs, children)))
     return [part for part in own if part is not None]
 
 
 def accelerators_at_work(parts: Iterable[Job]) -> dict[str, int]:
-    """The accelerators by type that these own parts hold now."""
+    """Return the accelerators by type that these own parts hold now."""
     total: dict[str, int] = {}
     for part in parts:
         # A composite job runs only its tasks.

@@ -15,7 +15,7 @@ from tui.domain.core.states import JobState
 from tui.domain.kubernetes.workloads import QUEUE, at, elements, fields, whole
 
 Obj = Mapping[str, Any]
-# The first true condition decides: an ended job stays ended. Names differ between kinds.
+# The first true condition decides, because an ended job stays ended. Names differ between kinds.
 _ENDS = (
     ("Failed", JobState.FAILED),
     ("Succeeded", JobState.SUCCEEDED),
@@ -115,7 +115,7 @@ def resumed_at(obj: Obj, workload: Obj | None = None) -> datetime | None:
 
 
 def is_suspended(obj: Obj) -> bool:
-    """Whether the spec suspends the job."""
+    """Return whether the spec suspends the job."""
     return at(obj, *suspend_path(obj)) is True
 
 

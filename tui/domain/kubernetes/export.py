@@ -21,7 +21,7 @@ def kubectl_yaml(custom_job: Mapping[str, Any], namespace: str, remarks: Sequenc
 
 
 def has_job(value: Any) -> bool:
-    """Whether the objects of a file include a training job."""
+    """Return whether the objects of a file include a training job."""
     return job_index(objects_of(value) or []) is not None
 
 

@@ -309,7 +309,7 @@ def _with_pod(replica: Replica, tries: Sequence[Pod]) -> Replica:
 
 
 def _cleans_up(obj: Obj) -> bool:
-    """Whether the operator removes pods when the job ends."""
+    """Return whether the operator removes pods when the job ends."""
     policy = at(obj, "spec", "runPolicy", "cleanPodPolicy") or at(obj, "spec", "cleanPodPolicy")
     return policy in {"Running", "All"}
 
@@ -464,7 +464,7 @@ def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
 
 
 def _are_replaced(related: RelatedObjects, began: datetime | None) -> bool:
-    """Whether all pods are newer than the first pods that the operator created, at `began`."""
+    """Return whether all pods are newer than the first pods that the operator created, at `began`."""
     pods = (*related.pods, *related.seen)
     created = min((pod.created for pod in pods if pod.created is not None), default=None)
     return began is not None and created is not None and created - began > _CREATED_WITHIN

@@ -32,7 +32,7 @@ LIST_KIND = "List"
 
 
 def is_object(value: Any) -> bool:
-    """Whether the value is a Kubernetes object or a `List`."""
+    """Return whether the value is a Kubernetes object or a `List`."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("apiVersion"), str)
@@ -95,7 +95,7 @@ _CLUSTER_KINDS = frozenset(
 
 
 def workload_scoped(obj: Mapping[str, Any]) -> bool:
-    """Whether objects of this kind are in a namespace; true for an unknown kind."""
+    """Return whether objects of this kind are in a namespace; true for an unknown kind."""
     return str(obj.get("kind") or "") not in _CLUSTER_KINDS
 
 

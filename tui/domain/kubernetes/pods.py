@@ -36,7 +36,7 @@ class Owner:
     uid: str = ""
 
     def is_other_than(self, kind: str, uid: str) -> bool:
-        """Whether the controller is an earlier object of this kind with another uid."""
+        """Return whether the controller is an earlier object of this kind with another uid."""
         return self.kind == kind and bool(self.uid and uid) and self.uid != uid
 
 
@@ -176,7 +176,7 @@ def _containers(obj: Obj) -> list[Any]:
 
 
 def _container(obj: Obj) -> Obj:
-    """Return the status of the container that decides: a failed one if any, otherwise the first."""
+    """Return the status of the container that decides: a failed container, or otherwise the first."""
     statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
     for container_status in statuses:
         if fields(container_status, "state", "terminated").get("exitCode"):

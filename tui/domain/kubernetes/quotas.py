@@ -231,7 +231,7 @@ def _add(total: dict[str, Decimal], amounts: Mapping[str, object]) -> None:
 
 
 def _takes_pods(node: Obj) -> bool:
-    """Whether the node is ready and not cordoned."""
+    """Return whether the node is ready and not cordoned."""
     ready = any(
         entry.get("type") == "Ready" and entry.get("status") == "True"
         for entry in at(node, "status", "conditions") or ()

@@ -103,7 +103,7 @@ def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod
 
 
 def cannot_start(pod: Pod) -> bool:
-    """Whether a pod has no node or can't start there; its job may run or wait in the meantime."""
+    """Return whether a pod has no node or can't start there; its job may run or wait in the meantime."""
     if pod.state not in {JobState.PENDING, JobState.RESTARTING}:
         return False
     return pod.reason in _CONTAINERS or (pod.reason == "Unschedulable" and not pod.node)
@@ -222,7 +222,7 @@ def _no_node(message: str) -> str:
 
 
 def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
-    """Return the autoscaler's last message, which says that it adds nodes or why it can't."""
+    """Return the autoscaler's last message, which reports new nodes, or the reason for none."""
     scaling = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
     if not scaling:
         return []
@@ -275,7 +275,7 @@ def _line(text: Any) -> str:
 
 
 def is_pending(workload: Obj) -> bool:
-    """Whether the queue has yet to admit the Workload."""
+    """Return whether the queue has yet to admit the Workload."""
     held = {entry.type for entry in conditions_of(workload) if entry.true}
     return at(workload, "spec", "active") is not False and not held & {"QuotaReserved", "Finished"}
 

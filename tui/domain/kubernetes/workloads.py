@@ -258,7 +258,7 @@ def accelerator(group: ManifestGroup) -> str:
 
 
 def tolerates(pod: Mapping[str, Any], key: str) -> bool:
-    """Whether the pod tolerates a taint with this key."""
+    """Return whether the pod tolerates a taint with this key."""
     return any(
         fields(toleration).get("key") == key
         or (not fields(toleration).get("key") and fields(toleration).get("operator") == "Exists")
@@ -267,5 +267,5 @@ def tolerates(pod: Mapping[str, Any], key: str) -> bool:
 
 
 def is_spot(group: ManifestGroup) -> bool:
-    """Whether the group's pods require Spot nodes of GKE."""
+    """Return whether the group's pods require Spot nodes of GKE."""
     return str(fields(group.pod, "nodeSelector").get(SPOT, "")).lower() == "true"

@@ -63,7 +63,7 @@ def _pop_severity(payload: dict[str, Any]) -> int | None:
 
 
 def stated_severity(payload: Mapping[str, Any]) -> Severity | None:
-    """The severity that the fields of a JSON line state, in the manner of a logging library."""
+    """Return the severity that the fields of a JSON line state, in the manner of a logging library."""
     inner = payload.get("record", payload.get("log"))
     for fields in (payload, inner if isinstance(inner, Mapping) else {}):
         for key in _STATED:
@@ -80,7 +80,7 @@ _WORDS: dict[str, int] = {}
 
 
 def severity_number(word: object) -> int | None:
-    """The LogSeverity of a word in any case; `None` for other words."""
+    """Return the LogSeverity of a word in any case; `None` for other words."""
     if not isinstance(word, str):
         return None
     known = _WORDS.get(word)

@@ -1,7 +1,7 @@
 """The severity of a log entry: the level that its line states, before the label of the service.
 
 A service labels a line by its stream, and Python's `logging`, warnings and progress bars write to stderr,
-which Vertex AI labels ERROR. A label that only says the stream gives way to the line.
+which Vertex AI labels ERROR. The level in the line overrides a label that only reflects the stream.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Shape:
 
 
 _shapes: dict[bytes, _Shape] = {}
-"""Known shapes. Lines of a log differ mostly in their digits, which tell nothing."""
+"""Known shapes. Lines of a log differ mostly in their digits, which do not affect the severity."""
 
 
 def _learn(start: str) -> _Shape:
@@ -57,10 +57,8 @@ class SeverityJudge:
     def judge(
         self, source: str, label: Severity, text: str, payload: Mapping[str, Any] | None = None
     ) -> Severity:
-        """The severity of the next line of `source`; the service labelled the line `label`.
-
-        Only these three labels say no more than the stream: other ones are the writer's own.
-        """
+        """Return the severity of the next line of `source`; the service labelled the line `label`. Only the
+        labels ERROR, INFO and DEFAULT may come from the stream; the writer chose any other label."""
         if (label is not ERROR and label is not INFO and label is not DEFAULT) or source == SERVICE:
             return label
         if payload is not None and not (payload.keys() <= _ENVELOPE and "levelname" in payload):

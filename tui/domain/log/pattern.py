@@ -46,7 +46,7 @@ class Pattern:
     _engine: _Python | _Linear = field(repr=False, compare=False)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches anywhere in a line."""
+        """Return whether the pattern matches anywhere in a line."""
         return self._engine.matches(text)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
@@ -145,7 +145,7 @@ class _Linear:
 
 
 def _characters(data: bytes) -> int:
-    r"""Number of characters that begin in the UTF-8 bytes; a `\\C` match may end within one."""
+    r"""Return the number of characters that begin in the UTF-8 bytes; a `\\C` match may end within one."""
     return len(data.translate(None, _CONTINUATION))
 
 
@@ -155,7 +155,7 @@ def _bytes(text: str) -> bytes:
 
 
 def compiled_with_groups(text: str) -> Any:
-    """RE2's own pattern, whose matches have groups. Raises PatternError."""
+    """Return RE2's own pattern, whose matches have groups. Raises PatternError."""
     return _compiled(text, ignore_case=False, groups=True)
 
 

@@ -92,7 +92,7 @@ _FAILURE = re.compile(
 
 
 def severity_of(text: str) -> Severity | None:
-    """The severity that the line states; `None` if it states none."""
+    """Return the severity that the line states; `None` if it states none."""
     start = last_rewrite(text)[:BEGINNING]
     if start[:1] == "\x1b":
         start = _COLOUR.sub("", start)
@@ -113,7 +113,7 @@ def severity_of(text: str) -> Severity | None:
 
 
 def last_rewrite(text: str) -> str:
-    """The last text of a line that rewrites itself with carriage returns, as progress bars do."""
+    """Return the last text of a line that rewrites itself with carriage returns, as progress bars do."""
     return next((part for part in reversed(text.split("\r")) if part.strip()), "") if "\r" in text else text
 
 
@@ -123,7 +123,8 @@ def collapsed(text: str) -> str:
 
 
 def _is_level(start: str, begin: int, end: int) -> bool:
-    """Whether a word stands where a log level would; the same word within a sentence is not a level."""
+    """Return whether a word stands where a log level would; the same word within a sentence is not a
+    level."""
     before, after = start[begin - 1 : begin], start[end : end + 1]
     if before.isalnum() or after.isalnum() or "_" in {before, after}:
         return False
@@ -133,7 +134,7 @@ def _is_level(start: str, begin: int, end: int) -> bool:
 
 
 def _rarely(start: str) -> Severity | None:
-    """The severity of a line without a word in capitals."""
+    """Return the severity of a line without a word in capitals."""
     if "[" in start:
         if (match := _BRACKET.search(start)) is not None:
             return _named(match[1])
@@ -162,12 +163,13 @@ def _named(word: str) -> Severity | None:
 
 
 def fails(text: str) -> bool:
-    """Whether the words of a line that states no severity tell of a failure."""
+    """Return whether the words of a line without a stated severity report a failure."""
     return _FAILURE.search(text) is not None
 
 
 def continues(text: str, within: bool) -> bool:
-    """Whether a line belongs to the message of the previous line; `within` is the result for that line."""
+    """Return whether a line belongs to the message of the previous line; `within` is the result for that
+    line."""
     prefix = _LAUNCHER.match(text)
     body = text[prefix.end() : BEGINNING] if prefix else text[:BEGINNING]
     if not body[:1].strip() or _SIGNS.fullmatch(body):

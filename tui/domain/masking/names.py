@@ -34,13 +34,14 @@ LONG = 16
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a secret can have this name: `WANDB_API_KEY`, `hf-token`; not `TOKENIZER` or `pad_token`."""
+    """Return whether a secret can have this name: `WANDB_API_KEY`, `hf-token`; not `TOKENIZER` or
+    `pad_token`."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return _NAME.search(apart) is not None and _ORDINARY.search(apart) is None
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a value with this name is a secret: not a switch, a variable or the path of a secret."""
+    """Return whether a value with this name is a secret: not a switch, a variable or the path of a secret."""
     value = value.strip()
     if not looks_secret(name) or value.lower() in _SWITCHES or _REFERENCE.match(value):
         return False
@@ -52,7 +53,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _random(value: str) -> bool:
-    """Whether the value has a long part of mixed letters and digits, unlike a file name."""
+    """Return whether the value has a long part of mixed letters and digits, unlike a file name."""
     return any(
         len(part) >= LONG
         and any(c.isdigit() for c in part)

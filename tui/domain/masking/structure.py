@@ -18,28 +18,26 @@ _LISTS = ("command", "args")
 
 
 def masked(spec: Any, known: Iterable[str] = ()) -> tuple[Any, int]:
-    """A copy of a JSON value with masked secrets, and their number. `known` are declared secrets.
-
+    """Return a copy of a JSON value with masked secrets, and their number. `known` are declared secrets.
     Masked are the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
     `value` arguments with the name of a secret, values whose names `DECLARED` lists, and secrets within
-    texts.
-    """
+    texts."""
     return concealed(spec, known)
 
 
 def concealed(spec: Any, known: Iterable[str] = (), cover: Cover = no_name) -> tuple[Any, int]:
-    """A copy of the value with `cover` in place of each secret, and the number of secrets."""
+    """Return a copy of the value with `cover` in place of each secret, and the number of secrets."""
     work = _Work(tuple(known), cover)
     return work.value(spec, ""), work.count
 
 
 def mask_value(name: Any, value: str) -> str:
-    """The masked value of a variable, flag or field with this name."""
+    """Return the masked value of a variable, flag or field with this name."""
     return MASK if is_secret(str(name), value) else mask_text(value)
 
 
 def secrets_in(spec: Any) -> set[str]:
-    """The texts that `masked` hides in part or completely, to be hidden in a file's lines."""
+    """Return the texts that `masked` hides in part or completely, to be hidden in a file's lines."""
     secrets: set[str] = set()
 
     def note(raw: str, shown: str) -> None:
@@ -54,7 +52,8 @@ def secrets_in(spec: Any) -> set[str]:
 
 
 def _hidden(raw: str, shown: str) -> str:
-    """The part of `raw` that the first mask of `shown` covers; `raw` itself if the part is not clear."""
+    """Return the part of `raw` that the first mask of `shown` covers; `raw` itself if the part is
+    ambiguous."""
     head, _, tail = shown.partition(MASK)
     if MASK in tail or not raw.startswith(head) or not raw.endswith(tail):
         return raw
@@ -159,7 +158,7 @@ class _Work:
 
 
 def _declared(task: Mapping[str, Any]) -> set[str]:
-    """The names in the variable `DECLARED` of a task."""
+    """Return the names in the variable `DECLARED` of a task."""
     for variable in task.get("env") or [] if isinstance(task.get("env"), list) else []:
         if isinstance(variable, Mapping) and variable.get("name") == DECLARED:
             return set(str(variable.get("value", "")).split())
@@ -167,8 +166,8 @@ def _declared(task: Mapping[str, Any]) -> set[str]:
 
 
 def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
-    """Name the arguments and variables with these secrets in the environment of the job's tasks. The service
-    does not know the profile: without the names, the job's specification would show the secrets."""
+    """List the arguments and variables with these secrets in the environment of the job's tasks. The service
+    does not have the profile: without the list, the job's specification would show the secrets."""
     if not secrets:
         return job
     custom_job = copy.deepcopy(job)
@@ -183,7 +182,8 @@ def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any]]:
-    """Parts of Kubernetes objects that run a program: fields with a command, arguments or variables."""
+    """Yield the parts of Kubernetes objects that run a program: fields with a command, arguments or
+    variables."""
     if isinstance(value, dict):
         if any(isinstance(value.get(key), list) for key in (*_LISTS, "env")):
             yield value

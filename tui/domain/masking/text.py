@@ -38,7 +38,7 @@ def remember(secrets: Iterable[str]) -> None:
 
 
 def no_name(_: str) -> str:
-    """The default cover, without the name of the secret."""
+    """Return the default cover, without the name of the secret."""
     return MASK
 
 
@@ -53,8 +53,8 @@ def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> s
 
 
 def holds(text: str, secrets: Iterable[str]) -> bool:
-    """Whether the text contains any of these secrets, regardless of remembered secrets and of the shapes of
-    secrets."""
+    """Return whether the text contains any of these secrets, regardless of remembered secrets and of the
+    shapes of secrets."""
     return _without_known(text, secrets, no_name) != text
 
 

@@ -38,8 +38,8 @@ class Fact:
 
 
 def cached_from(task: Task, pipeline: str) -> str:
-    """Name of the pipeline job that created the outputs of a cached task; "" if their URIs do not contain it.
-    `pipeline` is the name of the task's own pipeline job."""
+    """Return the name of the pipeline job that created the outputs of a cached task; "" if their URIs do not
+    contain it. `pipeline` is the name of the task's own pipeline job."""
     parent, _, own = pipeline.rpartition("/")
     if task.native_state != CACHED:
         return ""
@@ -52,8 +52,9 @@ def cached_from(task: Task, pipeline: str) -> str:
 
 
 def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
-    """Name of the newest earlier run of this pipeline in which the task had the same inputs and outputs. This
-    is for a cached task whose outputs name no run: the cache may return the same outputs of another run."""
+    """Return the name of the newest earlier run of this pipeline in which the task had the same inputs and
+    outputs. Use this function for a cached task whose outputs name no run; the cache may return equal outputs
+    of another run."""
     if task.native_state != CACHED:
         return ""
     signature = task.name, task.parameters, task.outputs
@@ -70,13 +71,13 @@ def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
 
 
 def attempts(task: Task) -> list[tuple[str, JobState]]:
-    """The job of each attempt with its state, the oldest first."""
+    """Return the job of each attempt with its state, the oldest first."""
     return [(job, task.state if job == task.job else JobState.FAILED) for job in task.jobs]
 
 
 def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "") -> list[Fact]:
-    """The facts of a task except its state and times. `others` are the tasks of the pipeline job `pipeline`.
-    `origin` is the run that `same_work` returned; a run that the outputs name has precedence."""
+    """Return the facts of a task except its state and times. `others` are the tasks of the pipeline job
+    `pipeline`. `origin` is the run that `same_work` returned; a run that the outputs name has precedence."""
     return [
         *_task(task, others, cached_from(task, pipeline), origin),
         *_attempts(task),
@@ -130,6 +131,6 @@ def _artifacts(part: str, artifacts_by_name: Mapping[str, Sequence[Artifact]]) -
 
 
 def text_of(name: str, value: object) -> str:
-    """A value as text, with masked secrets; JSON unless it is text or a number."""
+    """Return a value as text, with masked secrets; JSON unless it is text or a number."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return str(mask_value(name, text))

@@ -10,7 +10,7 @@ _ITERATION = re.compile(r"(?P<name>.+)-\d+")
 
 
 def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The ids of each task's dependencies. `tasks` maps an id to the name and the parent task's id. An
+    """Return the ids of each task's dependencies. `tasks` maps an id to the name and the parent task's id. An
     iteration of a loop has the loop's name with a number appended, and no dependencies."""
     spec = spec.get("pipelineSpec") or spec
     components = spec.get("components") or {}
@@ -20,7 +20,7 @@ def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) 
     dags: dict[str, Mapping[str, Any]] = {}
 
     def dag_of(id: str) -> Mapping[str, Any]:
-        """The tasks of the DAG of this task."""
+        """Return the tasks of the DAG of this task."""
         if id not in dags:
             dags[id] = _dag(id)
         return dags[id]

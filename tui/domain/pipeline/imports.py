@@ -14,13 +14,13 @@ _ROOT_REFERENCE = f"${{{ROOT}}}"
 
 
 def is_compiled(names: Collection[str]) -> bool:
-    """Whether a file with these top-level fields is a compiled pipeline."""
+    """Return whether a file with these top-level fields is a compiled pipeline."""
     return "pipelineInfo" in names and "root" in names
 
 
 def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The profile fields that run a compiled pipeline, and notes. A launch requires the pipeline root if it
-    has no default."""
+    """Return the profile fields that run a compiled pipeline, and notes. A launch requires the pipeline root
+    if it has no default."""
     info = spec.get("pipelineInfo")
     about = info if isinstance(info, Mapping) else {}
     fields: dict[str, Any] = {"displayName": str(about.get("name") or name)}

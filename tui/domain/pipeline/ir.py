@@ -23,7 +23,7 @@ AGAIN = "Compile the pipeline again: the compiler never writes this part."
 """The fix for a broken spec."""
 SCHEMAS = ("2.0.0", "2.1.0")
 DEEPEST = 100
-"""Components in one another that the emulator runs. No limit of the service is documented."""
+"""Maximum depth of nested components that the emulator runs. The service documents no limit."""
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]+")
 """Name of a task, which the service uses as the name of a folder."""
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
@@ -114,13 +114,13 @@ class Pipeline:
 
 
 def bare(spec: Json) -> Json:
-    """The spec without the job in which older compilers wrapped it."""
+    """Return the spec without the job in which older compilers wrapped it."""
     inner = spec.get("pipelineSpec")
     return inner if isinstance(inner, Mapping) else spec
 
 
 def inputs_of(spec: Json) -> dict[str, Input]:
-    """The parameters of a pipeline that can be read from its spec."""
+    """Return the parameters of a pipeline that can be read from its spec."""
     parameters = within(bare(spec), "root", "inputDefinitions", "parameters")
     items = parameters.items() if isinstance(parameters, Mapping) else ()
     return {str(name): _input(declared) for name, declared in items if isinstance(declared, Mapping)}
@@ -150,8 +150,8 @@ _readings: dict[int, Reading] = {}
 
 
 def reading_of(spec: Json) -> Reading:
-    """The parsed content of an unchanging spec, cached by identity. A launch needs it after each key press,
-    for the price, the quota and the checks."""
+    """Return the parsed content of an unchanging spec, cached by identity. A launch needs it after each key
+    press, for the price, the quota and the checks."""
     reading = _readings.get(id(spec))
     if reading is None or reading.spec is not spec:
         reader = PipelineReader(spec)
@@ -173,7 +173,7 @@ class PipelineReader:
         self.not_emulated: list[Problem] = []
 
     def pipeline(self) -> Pipeline:
-        """The pipeline without the parts that have problems."""
+        """Return the pipeline without the parts that have problems."""
         schema = str(self.spec.get("schemaVersion", ""))
         if schema not in SCHEMAS:
             self._wrong(("schemaVersion",), f"is {schema!r}; supported are {' and '.join(SCHEMAS)}")
@@ -218,7 +218,7 @@ class PipelineReader:
         self.problems.append((where, message))
 
     def _fields(self, value: Any, *path: str, where: Path = ()) -> Json:
-        """The mapping at `path` below `where`, whose value is `value`; empty if there is none."""
+        """Return the mapping at `path` below `where`, whose value is `value`; empty if there is none."""
         for part in path:
             value, where = (value.get(part) if isinstance(value, Mapping) else None), (*where, part)
         if value is not None and not isinstance(value, Mapping):
@@ -226,7 +226,7 @@ class PipelineReader:
         return value if isinstance(value, Mapping) else {}
 
     def _each(self, value: Any, *path: str, where: Path) -> Iterator[tuple[str, Json]]:
-        """The entries of the mapping at `path`, each of which must itself be a mapping."""
+        """Yield the entries of the mapping at `path`, each of which must itself be a mapping."""
         for name, entry in self._fields(value, *path, where=where).items():
             yield str(name), self._fields(entry, where=(*where, *path, str(name)))
 
@@ -296,7 +296,7 @@ class PipelineReader:
         except CycleError as error:
             self._wrong(where, f"{', '.join(sorted(set(error.args[1])))} depend on each other")
         while sorter.is_active():
-            # A Struct is unordered: sort, so that the plan does not change between reads.
+            # Sort the entries, because a Struct is unordered and the plan must not change between reads.
             ready = sorted(sorter.get_ready())
             ordered += (tasks[name] for name in ready)
             sorter.done(*ready)

@@ -116,7 +116,7 @@ class PipelineJobFormat(SpecFormat):
 
 
 def _merged(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The runtimeConfig of a file with a complete job, overridden by the profile's own."""
+    """Return the runtimeConfig of a file with a complete job, overridden by the profile's own."""
     merged = {**theirs, **own}
     values = {**(theirs.get("parameterValues") or {}), **(own.get("parameterValues") or {})}
     return {**merged, "parameterValues": values} if values else merged

@@ -33,14 +33,9 @@ class NotKnown(Exception):
 
 
 def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The machineSpec (REST format) for the `resources` of a container.
-
-    The service chooses the machine; the result is the smallest documented machine that satisfies the request.
-
-    Raises:
-        NoMachine: for an unknown accelerator, or an invalid amount.
-        NotKnown: if a parameter determines the resources.
-    """
+    """Return the machineSpec (REST format) for the `resources` of a container. The service chooses the
+    machine; the result is the smallest documented machine that satisfies the request. Raises: NoMachine: for
+    an unknown accelerator, or an invalid amount. NotKnown: if a parameter determines the resources."""
     kind, count = _accelerator(resources)
     cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
     memory = _amount(resources, "memoryLimit", "resourceMemoryLimit", cpu=False)
@@ -84,7 +79,7 @@ def _accelerator(resources: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> float:
-    """An amount in cores, or in GB. The old field has numbers, the new field has texts with units."""
+    """Return an amount in cores, or in GB. The old field has numbers, the new field has texts with units."""
     name = new if resources.get(new) else old
     requested = resources.get(name)
     _known(name, requested)
@@ -108,6 +103,6 @@ def _known(name: str, value: Any) -> None:
 
 
 def resources_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The resources that a container requests."""
+    """Return the resources that a container requests."""
     resources = within(container, "resources")
     return resources if isinstance(resources, Mapping) else {}

@@ -41,12 +41,12 @@ _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def canonical(kind: str) -> str:
-    """The name of the type in schema 2.1.0."""
+    """Return the name of the type in schema 2.1.0."""
     return _OLD.get(kind, kind)
 
 
 def misfit(value: Any, kind: str) -> str:
-    """Why a value is not of this type, as a sentence without its end; "" for a valid value."""
+    """Return why a value is not of this type, as a sentence without its end; "" for a valid value."""
     kind = canonical(kind)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(value, float) and not math.isfinite(value):
@@ -74,7 +74,7 @@ def misfit(value: Any, kind: str) -> str:
 
 
 def intended(value: Any, kind: str) -> Any:
-    """The value of this type that a wrong value clearly means; `None` if the meaning is unclear."""
+    """Return the value of this type that a wrong value clearly means; `None` if the meaning is unclear."""
     if isinstance(value, Mapping | list) or value is None:
         return None
     try:
@@ -107,7 +107,7 @@ def parse(text: str, kind: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """The text that `parse` converts back to this value; "" for None."""
+    """Return the text that `parse` converts back to this value; "" for None."""
     if value is None:
         return ""
     if isinstance(value, Mapping | list):
@@ -116,8 +116,8 @@ def shown(value: Any) -> str:
 
 
 def body_inputs(body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-    """The parameters of a PipelineJob (REST format) that a launch may set. If only the service can read the
-    template, the result has the parameters with a value, whose types follow from the values."""
+    """Return the parameters of a PipelineJob (REST format) that a launch may set. If only the service can
+    read the template, the result has the parameters with a value, whose types follow from the values."""
     runtime = body.get("runtimeConfig")
     values = runtime.get("parameterValues") if isinstance(runtime, Mapping) else None
     values_set = values if isinstance(values, Mapping) else {}

@@ -15,7 +15,7 @@ _KEPT = (
 
 
 def rerun_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """The PipelineJob (REST format) that reruns a job of the service, with caching for all tasks."""
+    """Return the PipelineJob (REST format) that reruns a job of the service, with caching for all tasks."""
     request = {name: value for name, value in resource.items() if name in _KEPT and value}
     labels = {key: value for key, value in (request.pop("labels", None) or {}).items() if key != LAUNCH_LABEL}
     if labels:
@@ -39,7 +39,7 @@ def _cached(value: Any) -> Any:
 
 
 def reused(tasks: Iterable[Task]) -> tuple[int, int]:
-    """The number of leaf tasks that succeeded, and the number of all leaf tasks."""
+    """Return the number of leaf tasks that succeeded, and the number of all leaf tasks."""
     leaves = [task for task in tasks if not task.group]
     good = [task for task in leaves if task.native_state in {"SUCCEEDED", "SKIPPED"}]
     return len(good), len(leaves)

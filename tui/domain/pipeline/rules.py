@@ -34,18 +34,18 @@ _URI = re.compile(r"gs://[^/\s]+/\S+|https://[a-z0-9-]+-kfp\.pkg\.dev/[^/\s]+/[^
 
 
 def body_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pipeline body of a job (REST format); empty if it has none."""
+    """Return the pipeline body of a job (REST format); empty if it has none."""
     return job.get(BODY) or {}
 
 
 def _spec(case: Case) -> Mapping[str, Any] | None:
-    """The compiled pipeline if the profile contains it; None for a `templateUri`."""
+    """Return the compiled pipeline if the profile contains it; None for a `templateUri`."""
     spec = body_of(case.job).get("pipelineSpec")
     return bare(spec) if isinstance(spec, Mapping) else None
 
 
 def _at(case: Case, where: Path) -> Path:
-    """A path in the spec, as a path of the job."""
+    """Return a path in the spec, as a path of the job."""
     return (*spec_at(body_of(case.job)), *where)
 
 
@@ -269,7 +269,7 @@ _OF_PIPELINES: tuple[Rule, ...] = (
 
 
 def check_pipeline(case: Case) -> list[Finding]:
-    """All findings of a pipeline job, which has no worker pools but some fields of a CustomJobSpec."""
+    """Return all findings of a pipeline job, which has no worker pools but some fields of a CustomJobSpec."""
     own = {name: value for name, value in body_of(case.job).items() if name in JOB_SPEC.fields}
     alike = replace(case, job={**case.job, "jobSpec": own})
     return [*findings(_OF_PIPELINES, alike), *findings(RULES, case)]

@@ -34,5 +34,5 @@ class PipelineRun:
 
 
 def run_of(job: Job | None) -> PipelineRun:
-    """The run of a pipeline job; an empty run for other jobs."""
+    """Return the run of a pipeline job; an empty run for other jobs."""
     return job.details if job is not None and isinstance(job.details, PipelineRun) else PipelineRun()

@@ -36,7 +36,7 @@ class _Step:
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """One job per container task of a PipelineJob (REST format); none for a spec with errors."""
+    """Return one job per container task of a PipelineJob (REST format); none for a spec with errors."""
     spec = bare(job.get("pipelineSpec") or {})
     reading = reading_of(spec)
     pipeline = reading.pipeline
@@ -81,7 +81,7 @@ def _known(step: _Step, job: Mapping[str, Any], title: str) -> KnownJob:
 
 
 def _launched(step: _Step, title: str) -> KnownJob:
-    """The job that a Google component creates, if its worker pools are known."""
+    """Return the job that a Google component creates, if its worker pools are known."""
     pools_set = step.values.get(_POOLS)
     if isinstance(pools_set, list) and pools_set:
         pools = [pool for pool in (_camel(raw) for raw in pools_set) if isinstance(pool, Mapping)]
@@ -94,20 +94,20 @@ def _launched(step: _Step, title: str) -> KnownJob:
 
 
 def _camel(value: Any) -> Any:
-    """The JSON with field names in REST format."""
+    """Return the JSON with field names in REST format."""
     if isinstance(value, Mapping):
         return {camel(str(name)): _camel(inner) for name, inner in value.items()}
     return [_camel(inner) for inner in value] if isinstance(value, list) else value
 
 
 def spec_at(job: Mapping[str, Any]) -> Path:
-    """Path of the compiled pipeline in a launch's job; `job` is its body."""
+    """Return the path of the compiled pipeline in a launch's job; `job` is its body."""
     spec = job.get("pipelineSpec") or {}
     return ("pipelineJob", "pipelineSpec", *(("pipelineSpec",) if bare(spec) is not spec else ()))
 
 
 def launches(container: Mapping[str, Any]) -> bool:
-    """Whether a container is a Google component that creates a separate job and waits for it."""
+    """Return whether a container is a Google component that creates a separate job and waits for it."""
     command = container.get("command")
     return isinstance(command, Sequence) and any(str(word).startswith(LAUNCHER) for word in command)
 
@@ -139,7 +139,7 @@ def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
 
 
 def _passed(task: PipelineTask, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a task whose values are known."""
+    """Return the parameters of a task whose values are known."""
     values_known = {}
     inputs = task.inputs.get("parameters")
     for name, source_spec in inputs.items() if isinstance(inputs, Mapping) else ():
@@ -157,7 +157,7 @@ def _passed(task: PipelineTask, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _iterations(task: PipelineTask, values: Mapping[str, Any]) -> int | None:
-    """The number of a loop's iterations; `None` if known only at run time."""
+    """Return the number of a loop's iterations; `None` if known only at run time."""
     items = within(task.iterator, "items")
     raw = within(items, "raw")
     if raw is None:

@@ -38,7 +38,7 @@ class Template:
 
 
 def first_document(text: str) -> str:
-    """The text without the platform settings that follow a pipeline."""
+    """Return the text without the platform settings that follow a pipeline."""
     platforms = _PLATFORMS.search(text)
     return text[: platforms.start()] if platforms is not None else text
 
@@ -68,11 +68,11 @@ _OTHERS = {"argoproj.io": "an Argo workflow, as kfp 1 writes it", "tekton.dev": 
 
 
 def foreign(value: Mapping[str, Any]) -> str:
-    """Why another service's pipeline can't run, as a sentence; "" for any other file."""
+    """Return why another service's pipeline can't run, as a sentence; "" for any other file."""
     kind = _OTHERS.get(str(value.get("apiVersion", "")).partition("/")[0])
     return f"the file is {kind}, which Vertex AI can't run." if kind else ""
 
 
 def refused(file: str, message: str, fix: str = "") -> Template:
-    """The result for an unreadable file, with the reason."""
+    """Return the result for an unreadable file, with the reason."""
     return Template(problems=(Problem(file, 0, "", message, fix, UNREADABLE),))

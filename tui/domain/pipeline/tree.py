@@ -23,7 +23,7 @@ class Branch:
 
 
 def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
-    """Branches by id; each task follows its parent, and its dependencies among the siblings."""
+    """Return the branches by id; each task follows its parent, and its dependencies among the siblings."""
     children: dict[str, list[Task]] = {}
     known = {task.id for task in tasks}
     for task in tasks:
@@ -65,7 +65,7 @@ def _ordered(tasks: Sequence[Task]) -> list[Task]:
 
 
 def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str]:
-    """Ids of the tasks that no closed group hides."""
+    """Return the ids of the tasks that no closed group hides."""
     hidden: set[str] = set()
     shown = []
     for id, branch in branches.items():
@@ -77,7 +77,7 @@ def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str
 
 
 def folded_at_first(branches: Mapping[str, Branch]) -> set[str]:
-    """Groups with many iterations."""
+    """Return groups with many iterations."""
     return {
         id
         for id, branch in branches.items()
@@ -86,13 +86,14 @@ def folded_at_first(branches: Mapping[str, Branch]) -> set[str]:
 
 
 def done(branches: Mapping[str, Branch], id: str) -> tuple[int, int]:
-    """The number of a group's parts that have ended, and the number of all its parts."""
+    """Return the number of a group's parts that have ended, and the number of all its parts."""
     parts = [branches[part].task for part in branches[id].parts]
     return sum(part.state.terminal for part in parts), len(parts)
 
 
 def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
-    """Id of the next failed task without parts, wrapping at the end; "" if there is no failed task."""
+    """Return the id of the next failed task without parts, wrapping at the end; "" if there is no failed
+    task."""
     ids = list(branches)
     start = ids.index(after) + 1 if after in branches else 0
     for id in (*ids[start:], *ids[:start]):
@@ -103,7 +104,7 @@ def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
 
 
 def above(branches: Mapping[str, Branch], id: str) -> list[str]:
-    """Groups that contain a task."""
+    """Return groups that contain a task."""
     groups = []
     parent = branches[id].task.parent if id in branches else ""
     while parent in branches:
@@ -113,7 +114,8 @@ def above(branches: Mapping[str, Branch], id: str) -> list[str]:
 
 
 def timeline(task: Task, begin: datetime, end: datetime, width: int, now: datetime) -> tuple[int, int]:
-    """First cell and length of a task's bar in `width` cells from `begin` to `end`; length 0 outside."""
+    """Return the first cell and length of a task's bar in `width` cells from `begin` to `end`; length 0
+    outside."""
     span = (end - begin).total_seconds()
     if task.start_time is None or width <= 0:
         return 0, 0

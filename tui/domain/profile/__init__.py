@@ -1,5 +1,5 @@
-"""Profiles: read, check, fill in, render. The input is text, the output requests or problems; no file
-access."""
+"""Profiles: read, check, fill in and render. The input is text, and the output is requests or problems. This
+package accesses no files."""
 
 from tui.domain.document.source import Problem, ProfileInvalid
 from tui.domain.profile.model import Checked, Profile, Request, inspect, load, problems_of

@@ -14,8 +14,8 @@ from tui.domain.spec.spec_format import Attachment, BodyInput, SpecFormat
 def inputs_of(
     format: SpecFormat, body: Mapping[str, Any], filled: Mapping[str, Any], file: str
 ) -> tuple[BodyInput, ...]:
-    """The values of a body that a launch may set. `filled` is the body with the parameters' defaults. A value
-    that refers to a header parameter follows that parameter."""
+    """Return the values of a body that a launch may set. `filled` is the body with the parameters' defaults.
+    A value that refers to a header parameter follows that parameter."""
     attached, _ = format.attach(filled, file)
     following = {(format.body, *path) for _, path in references(body)}
     return tuple(
@@ -28,8 +28,8 @@ def inputs_of(
 def with_inputs(
     body: Mapping[str, Any], inputs: Sequence[BodyInput], texts: Mapping[str, str], document: Document
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The body with the values of a launch, and a problem for each text of the wrong type. Texts are keyed by
-    the input's key or name. Empty texts and defaults are not set."""
+    """Return the body with the values of a launch, and a problem for each text of the wrong type. Texts are
+    keyed by the input's key or name. Empty texts and defaults are not set."""
     result, problems = dict(body), []
     for declared in inputs:
         typed = texts.get(declared.key, texts.get(declared.name))
@@ -55,7 +55,7 @@ def _set(body: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def located(document: Document, attachment: Attachment | None, path: Path, message: str, fix: str) -> Problem:
-    """A problem at a path of the job, located in the body's own file if the path is there."""
+    """Return a problem at a path of the job, located in the body's own file if the path is there."""
     if attachment is None or attachment.document is None:
         return document.problem(path, message, fix)
     size = len(attachment.stands_for)

@@ -21,24 +21,17 @@ from tui.domain.spec.values import REFERENCE
 
 
 def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-    """The text of a profile after `edits`, made one after another.
-
-    Paths are camelCase paths of the file; a key that the file spells in snake_case matches too. Comments,
-    order, quotes, anchors and the layout of unchanged parts stay; a JSON file stays JSON.
-
-    - A value that is only a `${name}` reference stays a reference: the edit changes the parameter's default,
-      if the parameter is used nowhere else and accepts the value. Otherwise the value replaces it.
-    - A value that an anchor or `<<` shares with other paths changes only at the edited path: it merges the
-      shared map with `<<` and overrides the key, or is copied first if `<<` can't express the change.
-      With `everywhere`, the value changes at all paths that share it, at the anchor.
-    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the spec
-      under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
-
-    The result's values are `edited(values, edits)` after filling in the parameters' defaults.
-
-    Raises:
-        ProfileInvalid: if the text can't be read, or a path does not exist, with its location.
-    """
+    """Return the text of a profile after `edits`, made one after another. Paths are camelCase paths of the
+    file; a key that the file spells in snake_case matches too. Comments, order, quotes, anchors and the
+    layout of unchanged parts stay; a JSON file stays JSON. - A value that is only a `${name}` reference stays
+    a reference: the edit changes the parameter's default, if the parameter is used nowhere else and accepts
+    the value. Otherwise the value replaces it. - A value that an anchor or `<<` shares with other paths
+    changes only at the edited path: it merges the shared map with `<<` and overrides the key, or is copied
+    first if `<<` can't express the change. With `everywhere`, the value changes at all paths that share it,
+    at the anchor. - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first
+    moves the spec under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not. The
+    result's values are `edited(values, edits)` after filling in the parameters' defaults. Raises:
+    ProfileInvalid: if the text can't be read, or a path does not exist, with its location."""
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     if len(parts := documents(text)) > 1:
         return mark + _of_several(parts, file, edits, everywhere)
@@ -85,11 +78,9 @@ def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: 
 
 
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
-    """The edits as changes of single values, each with the same change at all paths that share the value.
-
-    The change of the edited path comes first; it is the only one if the value is not shared. Raises
-    ProfileInvalid like `apply`.
-    """
+    """Return the edits as changes of single values, each with the same change at all paths that share the
+    value. The change of the edited path comes first; it is the only one if the value is not shared. Raises
+    ProfileInvalid like `apply`."""
     text = text.removeprefix("\ufeff")
     if len(documents(text)) > 1:
         # An anchor of one document is unknown in another.
@@ -142,7 +133,7 @@ def _apply(text: str, file: str, edit: Edit, *, everywhere: bool = False) -> str
 
 
 def _steps_of(document: Document, edit: Edit) -> list[Edit]:
-    """The edit as changes of single values with existing parents, in the file's spelling."""
+    """Return the edit as changes of single values with existing parents, in the file's spelling."""
     path = edit.path
     if path and str(path[0]) in JOB_SPEC.fields and _top(document.value, "jobSpec") in document.value:
         path = ("jobSpec", *path)
@@ -184,7 +175,7 @@ def _as_yaml(text: str, step: Edit, value: Any) -> str:
 
 
 def _as_json(text: str, value: Any) -> str:
-    """JSON in the layout of `text`: with its indent, or on one line."""
+    """Return JSON in the layout of `text`: with its indent, or on one line."""
     indented = re.search(r"\{\s*?\n([ \t]+)", text)
     indent = indented[1] if indented else None
     ending = "\n" if text.endswith("\n") else ""
@@ -224,7 +215,7 @@ def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
 
 
 def _has(here: Any, part: str | int) -> bool:
-    """Whether the path has a value. Raises LookupError if the path can't have a value."""
+    """Return whether the path has a value. Raises LookupError if the path can't have a value."""
     if isinstance(here, dict) and isinstance(part, str):
         return part in here
     if isinstance(here, list) and isinstance(part, int) and 0 <= part <= len(here):
@@ -244,7 +235,7 @@ def _nested(path: Path, value: Any) -> Any:
 
 
 def _spelled(here: Any, part: str | int, above: Path) -> str | int:
-    """The key as spelled in the file; keys of labels and parameters have one spelling."""
+    """Return the key as spelled in the file; keys of labels and parameters have one spelling."""
     if not isinstance(here, dict) or not isinstance(part, str) or part in here:
         return part
     if above and (above[-1] == "labels" or above[0] == "parameters"):
@@ -274,11 +265,11 @@ class _Filling:
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
     def alike(self, old: Any, new: Any) -> bool:
-        """Whether `new` equals the current value, literal or filled in; `${` in it is literal."""
+        """Return whether `new` equals the current value, literal or filled in; `${` in it is literal."""
         return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:
-        """The change of the parameter's default that sets the path to its new value."""
+        """Return the change of the parameter's default that sets the path to its new value."""
         match = REFERENCE.fullmatch(old) if self.on and isinstance(old, str) else None
         if match is None or isinstance(new, dict | list) or new is None:
             return None
@@ -297,7 +288,7 @@ class _Filling:
 
 
 def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[Edit]:
-    """The smallest edits that turn the filled-in `old` into `new`."""
+    """Yield the smallest edits that turn the filled-in `old` into `new`."""
     if filling.alike(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new:
@@ -330,14 +321,14 @@ def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Fill
 
 
 def _marked(value: Any) -> bool:
-    """Whether any text in the value contains `${`."""
+    """Return whether any text in the value contains `${`."""
     if isinstance(value, dict | list):
         return any(map(_marked, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and "${" in value
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether values and types are equal: true is not 1, and 1 is not 1.0."""
+    """Return whether values and types are equal: true is not 1, and 1 is not 1.0."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -349,7 +340,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _with_header(text: str, file: str, value: Any, edit: Edit) -> tuple[str, Any]:
-    """The text and its value, both with the spec under `jobSpec` if the edit needs a header."""
+    """Return the text and its value, both with the spec under `jobSpec` if the edit needs a header."""
     document = read(text, file)
     if not isinstance(document.value, dict):
         raise ProfileInvalid([document.problem((), "the file must have fields at the top level.")])
@@ -365,7 +356,7 @@ def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:
 
 
 def _under_job_spec(text: str, value: Any) -> str:
-    """The text with the spec under `jobSpec`; leading comments stay at the top of the file."""
+    """Return the text with the spec under `jobSpec`; leading comments stay at the top of the file."""
     wrapped = {"jobSpec": value}
     if is_json(text):
         return _as_json(text, wrapped)

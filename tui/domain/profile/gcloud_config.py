@@ -33,7 +33,7 @@ class GcloudChecker(Checker):
     """Checks a document without a header in the same way as gcloud."""
 
     def spec(self, fields: Mapping[str, FieldType]) -> dict[str, Any]:
-        """The complete document in REST format."""
+        """Return the complete document in REST format."""
         spec = self.message(self._document.value, fields, ())
         self._skipped()
         return spec
@@ -131,7 +131,7 @@ class GcloudChecker(Checker):
 
 
 def refused_tab(source: str, file: str) -> Problem | None:
-    """The problem with a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
+    """Return the problem with a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
     if "\t" not in source:
         return None
     try:
@@ -146,14 +146,14 @@ def refused_tab(source: str, file: str) -> Problem | None:
 
 
 def has_one_task(pool: Mapping[str, Any]) -> bool:
-    """Whether a pool (REST form) has exactly one image or package, as gcloud requires in a file."""
+    """Return whether a pool (REST form) has exactly one image or package, as gcloud requires in a file."""
     package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
     packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
     return packaged != bool(container.get("imageUri"))
 
 
 def repeated_keys(document: Document) -> list[Problem]:
-    """A warning for each key that appears twice, like gcloud's."""
+    """Return a warning for each key that appears twice, like gcloud's."""
     return [
         replace(
             problem,
@@ -167,7 +167,7 @@ def repeated_keys(document: Document) -> list[Problem]:
 
 
 def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:
-    """A problem for each pool of a CustomJobSpec (REST format) that gcloud refuses for its task."""
+    """Return a problem for each pool of a CustomJobSpec (REST format) that gcloud refuses for its task."""
     problems = []
     for i, pool in enumerate(value.get("workerPoolSpecs") or []):
         if not has_one_task(pool):

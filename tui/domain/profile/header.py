@@ -13,7 +13,7 @@ from tui.domain.spec.spec_format import bodies, first_format, format_of
 
 
 def top_names(value: Any) -> set[str]:
-    """The names (camelCase) at the top level of a file; only the common names of several documents."""
+    """Return the names (camelCase) at the top level of a file; only the common names of several documents."""
     if isinstance(value, list):
         names = [{camel(str(key)) for key in part} if isinstance(part, Mapping) else set() for part in value]
         return set.intersection(*names) if names else set()
@@ -21,12 +21,12 @@ def top_names(value: Any) -> set[str]:
 
 
 def header_fields() -> dict[str, FieldType]:
-    """The fields of a header, including all registered bodies."""
+    """Return the fields of a header, including all registered bodies."""
     return {**HEADER, **{body: format_of(body).written for body in bodies()}}
 
 
 def body_in(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Problem]]:
-    """The key of the file's body, and its problems: a header has exactly one body."""
+    """Return the key of the file's body, and its problems: a header has exactly one body."""
     spelled = {camel(str(key)): str(key) for key in document.value}
     present = [body for body in bodies() if body in spelled]
     if len(present) > 1:
@@ -47,7 +47,7 @@ def body_in(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Pr
 def unknown_references(
     raw: Mapping[str, Any], known: set[str], document: Document, referring: bool
 ) -> list[Problem]:
-    """Problems of `${name}` without a parameter: errors if the file has parameters, else notes."""
+    """Return problems of `${name}` without a parameter: errors if the file has parameters, else notes."""
     problems = []
     for used, path in references(raw):
         if referring and used not in known:

@@ -20,23 +20,23 @@ class NameFacts:
     git: str
 
     def of(self, placeholder: str) -> str:
-        """The text of a placeholder other than `n`."""
+        """Return the text of a placeholder other than `n`."""
         return str(getattr(self, placeholder))
 
 
 def is_template(name: str) -> bool:
-    """Whether a name has placeholders."""
+    """Return whether a name has placeholders."""
     return PLACEHOLDER.search(name) is not None
 
 
 def prefix(template: str, facts: NameFacts) -> str | None:
-    """The prefix of names numbered by `{n}`; `None` for a template without `{n}`."""
+    """Return the prefix of names numbered by `{n}`; `None` for a template without `{n}`."""
     start, counter, _ = template.partition("{n}")
     return expand(start, facts) if counter else None
 
 
 def expand(template: str, facts: NameFacts, existing: Iterable[str] = ()) -> str:
-    """The name with its placeholders filled in; `{n}` is 1 above the highest number in `existing`."""
+    """Return the name with its placeholders filled in; `{n}` is 1 above the highest number in `existing`."""
     parts = PLACEHOLDER.split(template)
     # The odd parts are placeholders.
     filled = [part if at % 2 == 0 or part == "n" else facts.of(part) for at, part in enumerate(parts)]

@@ -1,5 +1,5 @@
 """The commands that `at_launch` of a profile's parameter accepts. A launch sets the parameter to the
-command's output. It computes the output of these few commands itself, without a shell."""
+command's output. vxtui computes the output of these few commands itself, without a shell."""
 
 from __future__ import annotations
 
@@ -22,11 +22,8 @@ KNOWN = ("date +FORMAT", *dict.fromkeys(_FIXED.values()))
 
 
 def of_shell(command: str) -> str:
-    """The `at_launch` setting for a script's command, or "" if a launch can't fill in its output.
-
-    >>> of_shell("date '+%Y%m%d'  2>/dev/null")
-    'date +%Y%m%d'
-    """
+    """Return the `at_launch` setting for a script's command, or "" if a launch can't fill in its output. >>>
+    of_shell("date '+%Y%m%d' 2>/dev/null") 'date +%Y%m%d'"""
     try:
         words = shlex.split(re.sub(r"\s2>\s*/dev/null", " ", command))
     except ValueError:
@@ -38,11 +35,11 @@ def of_shell(command: str) -> str:
 
 
 def is_known(setting: str) -> bool:
-    """Whether a launch can fill in the output of this `at_launch` command."""
+    """Return whether a launch can fill in the output of this `at_launch` command."""
     return setting in _FIXED.values() or date_format(setting) is not None
 
 
 def date_format(command: str) -> tuple[str, bool] | None:
-    """The format of `date +FORMAT` and whether it is in UTC; `None` for other commands."""
+    """Return the format of `date +FORMAT` and whether it is in UTC; `None` for other commands."""
     match = _DATE.fullmatch(command)
     return (match[2], bool(match[1])) if match else None

@@ -56,7 +56,7 @@ class Request:
     """The result of rendering: the region ("" for the context's own) and the CustomJob in REST format.
 
     `body` is the key of the profile's body; its format converts the custom job to the resource to send. The
-    task of a `package` is added to the pools before, see `tui.packaging.prepare`.
+    task of a `package` is added to the pools earlier, see `tui.packaging.prepare`.
     """
 
     region: str
@@ -77,7 +77,7 @@ class Request:
         return format_of(self.body).name_problem(self.custom_job)
 
     def shown(self, *, reveal: bool = False) -> dict[str, Any]:
-        """The resource for display, with masked secrets unless `reveal`."""
+        """Return the resource for display, with masked secrets unless `reveal`."""
         resource: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]
         return resource
 
@@ -137,22 +137,22 @@ class Profile:
         return inputs_of(self.format, self.body, self._defaults(), self.document.file)
 
     def unset(self, names: Collection[str] = ()) -> set[Path]:
-        """Paths of the body that have no value until a launch sets them."""
+        """Return the paths of the body that have no value until a launch sets them."""
         return {e.path for e in self.inputs if e.required and e.key not in names and e.name not in names}
 
     def _defaults(self) -> dict[str, Any]:
-        """The body with the defaults of the parameters."""
+        """Return the body with the defaults of the parameters."""
         defaults = {p.name: p.default for p in self.parameters if p.default is not None}
         return dict(fill(self.body, defaults)) if self.references else dict(self.body)
 
     def outline(self) -> dict[str, Any]:
-        """The job in REST format with the parameters' defaults, unchecked."""
+        """Return the job in REST format with the parameters' defaults, unchecked."""
         body, _ = self.format.attach(self._defaults(), self.document.file)
         return {self.format.body: self.format.beside(body)}
 
     def values(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Every parameter's value: its text in `texts`, or its default. Names of `inputs` are skipped. Raises
-        ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
+        """Return every parameter's value: its text in `texts`, or its default. Names of `inputs` are skipped.
+        Raises ProfileInvalid with each parameter that does not exist, or has a wrong or missing value."""
         known = {p.name: p for p in self.parameters}
         values: dict[str, Value] = {}
         others = self.inputs if any(name not in known for name in texts) else ()
@@ -182,11 +182,9 @@ class Profile:
     def check(
         self, parameters: Mapping[str, str] | None = None, *, region: str = "", local: bool = False
     ) -> Checked:
-        """The request with these parameter texts, and all its problems.
-
-        `region` replaces the profile's own; `local` is true if the job would run on this machine. Raises
-        ProfileInvalid for parameters that don't exist, or have a wrong or missing value.
-        """
+        """Return the request with these parameter texts, and all its problems. `region` replaces the
+        profile's own; `local` is true if the job would run on this machine. Raises ProfileInvalid for
+        parameters that don't exist, or have a wrong or missing value."""
         parameters = parameters or {}
         values = self.values(parameters)
         checker = Checker(replace(self.document, texts={}), references=False)
@@ -220,7 +218,8 @@ class Profile:
         )
 
     def _job(self, body: Mapping[str, Any], values: Mapping[str, Value], checker: Checker) -> dict[str, Any]:
-        """The custom job in REST format: the header's fields, the spec, and the body's other fields."""
+        """Return the custom job in REST format: the header's fields, the spec, and the body's other
+        fields."""
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values))}
         spec = self.format.spec(body)
         if spec is not None:
@@ -238,7 +237,7 @@ class Profile:
         return job
 
     def _kept_secrets(self) -> list[Problem]:
-        """A warning for each declared secret whose value the file contains."""
+        """Return a warning for each declared secret whose value the file contains."""
         message = "the file contains the secret's value; everyone who may see the job can read it."
         fix = "Put it into Secret Manager and let the code fetch it as the job's service account."
         return [
@@ -251,8 +250,8 @@ class Profile:
         ]
 
     def render(self, texts: Mapping[str, str] | None = None) -> Request:
-        """The request with these parameter texts. Raises ProfileInvalid for wrong values, and for every error
-        of the rules."""
+        """Return the request with these parameter texts. Raises ProfileInvalid for wrong values, and for
+        every error of the rules."""
         checked = self.check(texts)
         if checked.errors:
             raise ProfileInvalid(checked.errors)
@@ -261,7 +260,7 @@ class Profile:
     def _with_progress(
         self, job: dict[str, Any], checker: Checker, values: Mapping[str, Value]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with its progress pattern in the environment, and the problems with the pattern."""
+        """Return the job with its progress pattern in the environment, and the problems with the pattern."""
         if self.progress is None:
             return job, []
         known = "jobSpec" in job or self.format.with_variable(job, PROGRESS_VARIABLE, "") is not None
@@ -283,7 +282,7 @@ class Profile:
     def _with_package(
         self, job: dict[str, Any], block: Package | None, local: bool
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with its package's task, for the rules, and the problems with the package."""
+        """Return the job with its package's task, for the rules, and the problems with the package."""
         if block is None:
             return job, []
         if "jobSpec" not in job:
@@ -325,7 +324,7 @@ def _known(known: Collection[str]) -> str:
 
 
 def path_in_file(path: Path, spec_path: Path) -> Path:
-    """A rule's path, converted to a path of a file with the job's spec at `spec_path`."""
+    """Return a rule's path, converted to a path of a file with the job's spec at `spec_path`."""
     return (*spec_path, *path[1:]) if path[:1] == ("jobSpec",) else path
 
 
@@ -347,8 +346,8 @@ def inspect(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Every problem of a file: of its structure, its parameters, and the rules. Parts with a wrong structure
-    are hidden from the rules."""
+    """Return every problem of a file: of its structure, its parameters, and the rules. Parts with a wrong
+    structure are hidden from the rules."""
     try:
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
@@ -371,7 +370,8 @@ def problems_of(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Problems with a profile's parameters and of the rules; fields without a value so far have none."""
+    """Return the problems with a profile's parameters and of the rules; a field without a value has no
+    problems yet."""
     texts, unset = _placeholders(profile, texts_set or {})
     try:
         checked = profile.check(texts, region=region, local=local)
@@ -388,7 +388,7 @@ def _within(path: tuple[str | int, ...], places: set[tuple[str | int, ...]]) -> 
 def _placeholders(
     profile: Profile, parameters: Mapping[str, str]
 ) -> tuple[dict[str, str], set[tuple[str | int, ...]]]:
-    """Texts of all parameters, and the paths that use a parameter without a value."""
+    """Return the texts of all parameters, and the paths that use a parameter without a value."""
     bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in parameters}
     texts = {name: text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for name, p in bare.items()}
     raw = {k: v for k, v in profile.document.fields.items() if k != "parameters"}
@@ -397,7 +397,7 @@ def _placeholders(
 
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
-    """The profile with its valid parts, and the problems of its structure."""
+    """Return the profile with its valid parts, and the problems of its structure."""
     document = read(source, file, repeated=True, several=True)
     if not isinstance(document.value, Mapping) and not document.several:
         message = f"the file must have fields at the top level, not {describe(document.value)}."

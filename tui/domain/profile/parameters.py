@@ -158,7 +158,7 @@ def present(raw: Any, filled: Any) -> Any:
 
 
 def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:
-    """Every `${name}` with its path."""
+    """Return every `${name}` with its path."""
     if isinstance(value, Mapping):
         return [item for key, inner in value.items() for item in references(inner, (*path, key))]
     if isinstance(value, list):

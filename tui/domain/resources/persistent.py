@@ -41,7 +41,7 @@ class ResourcePool:
         return max(self.replicas, self.most or 0)
 
     def unused(self) -> ResourcePool:
-        """The pool with the number of replicas that a job can get now."""
+        """Return the pool with the number of replicas that a job can get now."""
         return replace(self, replicas=max(0, self.limit - self.used), most=None, used=0)
 
     @property
@@ -96,7 +96,7 @@ class PersistentResource:
         return self.state == RUNNING and not self.used
 
     def parts(self) -> list[CostPart]:
-        """Billed parts while it runs, with or without jobs (docs/facts/vertex.md 9.1)."""
+        """Return the billed parts of a running resource, with or without jobs (docs/facts/vertex.md 9.1)."""
         return [
             CostPart(
                 pool.machine_type, pool.accelerator_type, pool.accelerator_count, pool.replicas,
@@ -106,7 +106,7 @@ class PersistentResource:
         ]  # fmt: skip
 
     def idle_parts(self) -> list[CostPart]:
-        """Billed but unused parts."""
+        """Return the billed but unused parts."""
         if self.state != RUNNING:
             return []
         pools = [
@@ -116,24 +116,22 @@ class PersistentResource:
         return [part for part in pools if part.replicas > 0]
 
     def runs(self, job: Job) -> bool:
-        """Whether a job, or a job of its tasks, runs, ran or will run on this resource."""
+        """Return whether a job, or a job of its tasks, runs, ran or will run on this resource."""
         same_place = (job.region, job.context or self.context) == (self.region, self.context or job.context)
         return job.persistent_resource == self.id and job.runs_itself and same_place
 
 
 def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
-    """The jobs on a resource that have not ended, the oldest first."""
+    """Return the jobs on a resource that have not ended, the oldest first."""
     return sorted(
         (job for job in jobs if job.state.active and resource.runs(job)), key=lambda job: job.created or 0
     )
 
 
 def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
-    """Time at which the resource's last job ended, or its start; `None` while it is used or does not run.
-
-    The service does not report this time; `jobs` are the region's jobs since the resource's creation, except
-    deleted jobs.
-    """
+    """Return the time at which the resource's last job ended, or its start; `None` while it is used or does
+    not run. The service does not report this time; `jobs` are the region's jobs since the resource's
+    creation, except deleted jobs."""
     if not resource.idle:
         return None
     ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]
@@ -141,13 +139,13 @@ def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | 
 
 
 def machine_words(machine: str, accelerator: str, count: int) -> str:
-    """The machine as text, e.g. `n1-standard-4` or `a2-highgpu-8g + 8 A100`."""
+    """Return the machine as text, e.g. `n1-standard-4` or `a2-highgpu-8g + 8 A100`."""
     short = ACCELERATOR_SHORT.get(accelerator, accelerator)
     return f"{machine} + {count} {short}" if accelerator and count else machine
 
 
 def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
-    """The shape of a worker pool in REST format; see `ResourcePool.shape`."""
+    """Return the shape of a worker pool in REST format; see `ResourcePool.shape`."""
     disk = worker_pool.get("diskSpec") or {}
     topology = str(within(worker_pool, "machineSpec", "tpuTopology") or "")
     kind = str(disk.get("bootDiskType") or DISK_TYPE)
@@ -155,7 +153,8 @@ def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
-    """Billed parts of a resource in REST format before its creation; see `PersistentResource.parts`."""
+    """Return billed parts of a resource in REST format before its creation; see
+    `PersistentResource.parts`."""
     parts = []
     for pool in resource["resourcePools"]:
         disk = pool.get("diskSpec") or {}
@@ -165,7 +164,8 @@ def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
 
 
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
-    """Why a CustomJob in REST format can't run on these pools; "" if it can (docs/facts/vertex.md 12.2)."""
+    """Return why a CustomJob in REST format can't run on these pools; "" if it can (docs/facts/vertex.md
+    12.2)."""
     free = list(pools)
     reserved: dict[str, int] = {}
     for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
@@ -196,8 +196,8 @@ def _disk(shape: tuple[object, ...]) -> str:
 
 
 def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A PersistentResource in REST format with the machines of a CustomJob in REST format. Worker pools of
-    the same shape become one resource pool."""
+    """Return a PersistentResource in REST format with the machines of a CustomJob in REST format. Worker
+    pools of the same shape become one resource pool."""
     pools: dict[str, dict[str, Any]] = {}
     for worker_pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         if not worker_pool:

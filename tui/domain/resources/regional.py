@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Located)
 
 
 def with_kept(items: Iterable[T], errors: Mapping[str, object], before: Iterable[T]) -> list[T]:
-    """The items, and for unreadable regions the earlier items of the region."""
+    """Return the items, and for unreadable regions the earlier items of the region."""
     # Errors are keyed by region; in a group of contexts by context and region.
     lost = errors.keys()
     return [*items, *(item for item in before if {item.region, f"{item.context}/{item.region}"} & lost)]

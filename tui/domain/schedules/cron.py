@@ -38,7 +38,7 @@ class Cron:
     zone: str = "UTC"
 
     def after(self, moment: datetime) -> datetime | None:
-        """The next due time after `moment` (aware), in UTC; `None` if not within 50 years."""
+        """Return the next due time after `moment` (aware), in UTC; `None` if not within 50 years."""
         return next(self.runs(moment), None)
 
     def runs(self, moment: datetime) -> Iterator[datetime]:

@@ -33,7 +33,7 @@ class ScheduleRule:
 
 
 def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list[Finding]:
-    """The findings of all rules, in rule order."""
+    """Return the findings of all rules, in rule order."""
     return [
         _of(rule, finding, refused=rule.emulated and local)
         for rule in RULES

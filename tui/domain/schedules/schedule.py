@@ -87,7 +87,7 @@ class NewSchedule:
     queues: bool = False
 
     def upcoming(self, now: datetime, count: int) -> Sequence[datetime]:
-        """The schedule's first runs after `now`, in UTC. Raises CronError."""
+        """Return the schedule's first runs after `now`, in UTC. Raises CronError."""
         begin = max(now, self.start_time) if self.start_time else now
         upcoming: list[datetime] = []
         for at in read_cron(self.cron).runs(begin):

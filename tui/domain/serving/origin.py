@@ -10,12 +10,9 @@ from tui.domain.serving.traffic import Model
 
 
 def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -> str:
-    """Full resource name of the job that created the model; "" if it is unknown.
-
-    The result is the first that exists of: the pipeline that the model names, a job whose id is a label's
-    value, and the job whose output folder contains the weights. `outputs` maps jobs' names to their output
-    folders.
-    """
+    """Return the full resource name of the job that created the model; "" if it is unknown. The result is the
+    first that exists of: the pipeline that the model names, a job whose id is a label's value, and the job
+    whose output folder contains the weights. `outputs` maps jobs' names to their output folders."""
     if model.made_by:
         return model.made_by
     ids = set(model.labels.values())
@@ -32,8 +29,8 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
 
 
 def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
-    """Jobs whose output may contain its weights, the most probable first. The most probable job is the last
-    one that started before the model was created."""
+    """Return the jobs whose output may contain the model's weights, the most probable first. The most
+    probable job is the last one that started before the model was created."""
     if not model.artifacts:
         return []
     before = [
@@ -47,7 +44,7 @@ def candidates(model: Model, jobs: Mapping[str, Job], most: int) -> list[Job]:
 
 
 def output_folder(spec: Any) -> str:
-    """The gs:// output folder in a job's specification; "" if there is no folder."""
+    """Return the gs:// output folder in a job's specification; "" if there is no folder."""
     if isinstance(spec, Mapping):
         base = spec.get("baseOutputDirectory")
         if isinstance(base, Mapping) and base.get("outputUriPrefix"):
@@ -59,6 +56,6 @@ def output_folder(spec: Any) -> str:
 
 
 def below(uri: str, folder: str) -> bool:
-    """Whether a URI is this folder or a path below it."""
+    """Return whether a URI is this folder or a path below it."""
     folder = folder.rstrip("/")
     return bool(folder) and (uri.rstrip("/") == folder or uri.startswith(f"{folder}/"))

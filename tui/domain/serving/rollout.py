@@ -14,16 +14,14 @@ NEW = "0"
 
 
 def next_step(percent: int) -> int | None:
-    """The next step after this share; `None` if the model has all requests."""
+    """Return the next step after this share; `None` if the model has all requests."""
     return next((step for step in STEPS if step > percent), None)
 
 
 def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[str, int]:
-    """The split with `percent` for the deployed model `chosen`.
-
-    The other models share the remaining percentage in their current proportion. Raises SplitError for an
-    impossible percentage, or if it is unclear which model gets the remaining percentage.
-    """
+    """Return the split with `percent` for the deployed model `chosen`. The other models share the remaining
+    percentage in their current proportion. Raises SplitError for an impossible percentage, or if it is
+    unclear which model gets the remaining percentage."""
     if not 0 <= percent <= 100:
         raise SplitError(f"{percent}: a percentage must be from 0 to 100.")
     rest = 100 - percent
@@ -38,7 +36,8 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """The traffic split for a model before its deployment. The model has the id `NEW`. Raises SplitError."""
+    """Return the traffic split for a model before its deployment. The model has the id `NEW`. Raises
+    SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 
@@ -54,18 +53,18 @@ def _shared(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 def shares(percents: Mapping[str, int]) -> dict[str, int]:
-    """The split without the models that get no requests, so that splits can be compared."""
+    """Return the split without the models that get no requests, so that splits can be compared."""
     return {key: percent for key, percent in percents.items() if percent}
 
 
 def percents_of(endpoint: ServingEndpoint) -> dict[str, int]:
-    """The current split of an endpoint, by id."""
+    """Return the current split of an endpoint, by id."""
     return {model.id: model.percent for model in endpoint.deployed}
 
 
 def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[str, int]:
-    """An earlier split, for the models deployed now. Raises SplitError if one of its models is no longer
-    deployed."""
+    """Return an earlier split, for the models deployed now. Raises SplitError if one of its models is no
+    longer deployed."""
     now = percents_of(endpoint)
     gone = [key for key in shares(before) if key not in now]
     if gone:
@@ -77,7 +76,7 @@ def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[s
 
 
 def called(model: Deployed, deployed: Sequence[Deployed]) -> str:
-    """The name of a model among the deployed ones: `version 2`, with its name or id if ambiguous."""
+    """Return a deployed model's name: `version 2`, with its display name or id if ambiguous."""
     same = [other for other in deployed if other.version == model.version]
     if len(same) == 1:
         return f"version {model.version}"
@@ -88,7 +87,7 @@ def called(model: Deployed, deployed: Sequence[Deployed]) -> str:
 
 
 def moves(endpoint: ServingEndpoint, percents: Mapping[str, int]) -> str:
-    """The changed shares in words: `version 1 100 → 90 %, version 2 0 → 10 %`."""
+    """Return the changed shares in words: `version 1 100 → 90 %, version 2 0 → 10 %`."""
     changed = [model for model in endpoint.deployed if percents.get(model.id, 0) != model.percent]
     return ", ".join(
         f"{called(model, endpoint.deployed)} {model.percent} → {percents.get(model.id, 0)} %"

@@ -79,11 +79,10 @@ class ServingEndpoint:
 
 
 def traffic_split(deployed: Sequence[Deployed], requested: Mapping[str, int]) -> dict[str, int]:
-    """Percentage of the requests by id of every deployed model; 0 for models that `requested` lacks.
-
-    A key of `requested` is the id of a deployed model, or the version of its model if only one deployed model
-    has it. Raises SplitError for an unknown or ambiguous key, or if the percentages don't add up to 100.
-    """
+    """Return the percentage of the requests by id of every deployed model; 0 for models that `requested`
+    lacks. A key of `requested` is the id of a deployed model, or the version of its model if only one
+    deployed model has it. Raises SplitError for an unknown or ambiguous key, or if the percentages don't add
+    up to 100."""
     split = {model.id: 0 for model in deployed}
     keys: dict[str, str] = {}
     for key, percent in requested.items():

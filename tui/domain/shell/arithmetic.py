@@ -16,8 +16,8 @@ class NotArithmetic(Exception):
 
 
 def value_of(text: str, variables: Mapping[str, str | list[str]] | None = None) -> int:
-    """The value of an expression without assignments. Raises NotArithmetic for other text, and for a variable
-    that is not in `variables`."""
+    """Return the value of an expression without assignments. Raises NotArithmetic for other text, and for a
+    variable that is not in `variables`."""
     source = re.sub(r"&&", " and ", text.strip()).replace("||", " or ")
     source = re.sub(r"!(?!=)", " not ", source)
     if not source:

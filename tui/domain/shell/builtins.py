@@ -269,7 +269,7 @@ def _let(reading: ScriptReading, _node: Any, words: list[str]) -> bool | None:
 
 
 def _number(words: list[str], default: int) -> int:
-    """The first argument, or `default` if it is not a number."""
+    """Return the first argument, or `default` if it is not a number."""
     return int(words[0]) if words and words[0].isdigit() else default
 
 

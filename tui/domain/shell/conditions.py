@@ -17,7 +17,7 @@ _NUMBERS = {
 
 
 def holds(node: Any, reading: ScriptReading) -> tuple[bool | None, bool]:
-    """Whether a test succeeds (`None`: unknown), and whether the result depends on an open value."""
+    """Return whether a test succeeds (`None`: unknown), and whether the result depends on an open value."""
     test = _Test(reading)
     inner = [child for child in node.named_children if child.type != "comment"]
     if not inner:

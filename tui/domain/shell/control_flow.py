@@ -17,7 +17,8 @@ _ROUNDS = 1000
 
 
 def joined(reading: ScriptReading, status: bool | None, operator: str, right: Any) -> bool | None:
-    """Run the command after `&&` or `||`, depending on the status of the first; return the joint status."""
+    """Run the command after `&&` or `||`, depending on the status of the first command; return the joint
+    status."""
     if status is None:
         _maybe(reading, right)
         return None
@@ -63,7 +64,7 @@ def _condition(reading: ScriptReading, nodes: list[Any]) -> tuple[bool | None, b
 
 
 def _ends(reading: ScriptReading, nodes: list[Any]) -> bool:
-    """Whether a branch ends the script, e.g. by `exit`."""
+    """Return whether a branch ends the script, e.g. by `exit`."""
     before, calls, notes = reading.state.copy(), len(reading.script.calls), len(reading.script.notes)
     try:
         reading.run_all(nodes)
@@ -237,7 +238,7 @@ def _while(
 
 
 def _branches(node: Any) -> list[tuple[list[Any] | None, list[Any]]]:
-    """The conditions of an `if`, each with its body; the condition of `else` is `None`."""
+    """Return the conditions of an `if`, each with its body; the condition of `else` is `None`."""
     branches: list[tuple[list[Any] | None, list[Any]]] = []
     condition: list[Any] = []
     body: list[Any] = []

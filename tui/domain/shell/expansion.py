@@ -222,7 +222,7 @@ class Expander:
         return at + 1 + len(name)
 
     def number(self, source: str) -> str:
-        """The value of `$((…))`, as text."""
+        """Return the value of `$((…))`, as text."""
         text = self.text(source, self.line) if re.search(r"[$`]", source) else source
         if OPEN.search(text):
             return self.derived(text, f"$(({source}))", arithmetic.value_of)
@@ -236,7 +236,7 @@ class Expander:
             return self.unknown(f"$(({source})) can't be computed")
 
     def evaluate(self, text: str) -> bool | None:
-        """Run `((…))` with its assignments; whether the last value is not zero (`None`: unknown)."""
+        """Run `((…))` with its assignments. Return whether the last value is not zero (`None`: unknown)."""
         status: bool | None = None
         for part in text.split(","):
             part = part.strip()  # noqa: PLW2901
@@ -260,11 +260,11 @@ class Expander:
     # Variables
 
     def unknown(self, problem: str) -> str:
-        """An open value that can't be followed: an error if it reaches the service."""
+        """Return an open value that can't be followed: an error if it reaches the service."""
         return self.values.add(OpenValue("?", problem, self.line, problem=problem))
 
     def derived(self, text: str, source: str, change: Callable[[str], object]) -> str:
-        """The result of an operation on a text with open values, as a separate parameter."""
+        """Return the result of an operation on a text with open values, as a separate parameter."""
         bad = next((v for v in self.values.of(text) if v.problem), None)
         if bad is not None:
             return self.unknown(bad.problem)
@@ -285,7 +285,7 @@ class Expander:
         return known if known is not None else self._unset(name)
 
     def known(self, name: str) -> str | None:
-        """The value of a name in the script or the environment; `None` for an unset name."""
+        """Return the value of a name in the script or the environment; `None` for an unset name."""
         if name.isdigit():
             n = int(name)
             if n == 0:
@@ -330,7 +330,7 @@ class Expander:
         return [self._separators()[:1].join(values)] if quoted and sign == "*" and values else values
 
     def _separators(self) -> str:
-        """The characters that separate words in an unquoted value."""
+        """Return the characters that separate words in an unquoted value."""
         separators = self.state.variables.get("IFS", _BLANK)
         return separators if isinstance(separators, str) else _BLANK
 
@@ -343,7 +343,7 @@ class Expander:
         return [value] if value is not None else []
 
     def _braced(self, inner: str, quoted: bool) -> tuple[list[str], bool]:
-        """The values of `${inner}` and whether they are quoted."""
+        """Return the values of `${inner}` and whether they are quoted."""
         match = _BRACED.fullmatch(inner)
         if match is None:
             return [self.unknown(f"${{{inner}}} can't be followed")], quoted

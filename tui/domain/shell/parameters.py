@@ -58,28 +58,28 @@ class OpenValues:
         return chr(_FIRST + len(self._values) - 1)
 
     def of(self, text: str) -> list[OpenValue]:
-        """The open values in a text, in order."""
+        """Return the open values in a text, in order."""
         return [self._values[ord(char) - _FIRST] for char in OPEN.findall(text)]
 
     def now(self, text: str) -> str | None:
-        """The text with the values that bash would use here, or `None` if a value is unknown."""
+        """Return the text with the values that bash would use here, or `None` if a value is unknown."""
         values = self.of(text)
         if any(v.now is None or v.problem for v in values):
             return None
         return self._filled(text, lambda value: value.now or "")
 
     def default(self, text: str) -> str | None:
-        """The text with every parameter's default, or `None` without a default."""
+        """Return the text with every parameter's default, or `None` without a default."""
         if any(v.default is None or v.problem for v in self.of(text)):
             return None
         return self._filled(text, lambda value: value.default or "")
 
     def template(self, text: str) -> str:
-        """The text with `${name}` for every open value and `$${` for a literal `${`."""
+        """Return the text with `${name}` for every open value and `$${` for a literal `${`."""
         return self._filled(text.replace("${", "$${"), lambda value: f"${{{value.name}}}")
 
     def _filled(self, text: str, filling: Callable[[OpenValue], str]) -> str:
-        """The text with every open value filled in. Raises TooMuch."""
+        """Return the text with every open value filled in. Raises TooMuch."""
         used = self.of(text)
         if used and len(text) + sum(len(filling(value)) for value in used) > MOST_TEXT:
             raise TooMuch.text()

@@ -14,7 +14,7 @@ _LONGEST = 2000
 
 
 def _atoms(pattern: str, *, greedy: bool) -> list[str]:
-    """The regular expressions of a pattern's parts: `*`, `?`, `[…]`, and characters with or without a
+    """Return the regular expressions of a pattern's parts: `*`, `?`, `[…]`, and characters with or without a
     backslash."""
     if len(pattern) > _LONGEST:
         raise PatternError(f"it has more than {_LONGEST:,} characters")
@@ -49,12 +49,12 @@ def _compiled(regex: str) -> Any:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether the whole text matches a pattern. Raises PatternError."""
+    """Return whether the whole text matches a pattern. Raises PatternError."""
     return _compiled("".join(_atoms(pattern, greedy=True))).fullmatch(text) is not None
 
 
 def removed(text: str, operator: str, pattern: str) -> str:
-    """`${x#p}`, `${x##p}`, `${x%p}`, `${x%%p}`. Raises PatternError."""
+    """Apply `${x#p}`, `${x##p}`, `${x%p}` or `${x%%p}`. Raises PatternError."""
     front = operator[0] == "#"
     atoms = _atoms(pattern, greedy=len(operator) == 2)
     # The end of a text is the start of the reversed text. Every part but a star matches one character, so
@@ -65,7 +65,7 @@ def removed(text: str, operator: str, pattern: str) -> str:
 
 
 def replaced(text: str, operator: str, pattern: str, by: str) -> str:
-    """`${x/p/r}`, `${x//p/r}`, `${x/#p/r}`, `${x/%p/r}`. Raises PatternError, TooMuch."""
+    """Apply `${x/p/r}`, `${x//p/r}`, `${x/#p/r}` or `${x/%p/r}`. Raises PatternError or TooMuch."""
     if not pattern:
         return text
     regex = "".join(_atoms(pattern, greedy=True))

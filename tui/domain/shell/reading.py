@@ -85,11 +85,11 @@ class ScriptReading:
             self.source = before
 
     def note(self, node: Any, message: str) -> None:
-        """Note once that a statement could not be followed."""
+        """Record once that a statement could not be followed."""
         self.note_line(self.source.line(node), message)
 
     def note_line(self, line: int, message: str) -> None:
-        """Note once that a line could not be followed."""
+        """Record once that a line could not be followed."""
         file = "" if self.source.file == self.file else f"{self.source.file}, "
         words = f"{file}line {line}: {message}"
         if words not in self.script.notes:
@@ -121,7 +121,7 @@ class ScriptReading:
         except TooMuch as error:
             raise NotRead(f"the script {error}.", self.source.line(node)) from error
         except (ValueError, LookupError, ArithmeticError) as error:
-            # Better no job than a wrong one.
+            # A missing job is better than a wrong job.
             raise NotRead(
                 f"`{short(self.source.of(node))}` can't be followed.", self.source.line(node)
             ) from error
@@ -157,7 +157,7 @@ class ScriptReading:
         return status
 
     def unknown(self, problem: str) -> str:
-        """An open value that is an error if it reaches the service."""
+        """Return an open value that is an error if it reaches the service."""
         return self.expander.unknown(problem)
 
     def word(self, text: str, start: int) -> Word:
@@ -190,7 +190,7 @@ class ScriptReading:
     # Substitution
 
     def _substitute(self, text: str, line: int) -> str:
-        """The output of `$(text)`: computed if it depends only on the script, else an open value."""
+        """Return the output of `$(text)`: computed if it depends only on the script, else an open value."""
         saved = self.state.copy(), self.output, self.opaque, self.stdin, self.naming
         self.output, self.opaque = [], False
         try:

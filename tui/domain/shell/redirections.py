@@ -76,7 +76,7 @@ def _redirect(reading: ScriptReading, node: Any, redirects: _Redirects) -> None:
 
 
 def _target(reading: ScriptReading, node: Any) -> list[tuple[str, bool]]:
-    """The file of an output redirection, and whether the redirection appends."""
+    """Return the file of an output redirection, and whether the redirection appends."""
     operator = next(c.type for c in node.children if c.type != "file_descriptor")
     number = [reading.source.of(c) for c in node.children if c.type == "file_descriptor"]
     name = reading.expander.text(reading.source.of(node.children[-1]), reading.source.line(node))

@@ -13,7 +13,7 @@ class Unclosed(Exception):
 
 
 def end_of(text: str, at: int) -> int:
-    """The position after the quote, `$(…)`, `${…}`, backquotes or escape that begins at `at`."""
+    """Return the position after the quote, `$(…)`, `${…}`, backquotes or escape that begins at `at`."""
     char = text[at]
     if char == "\\":
         return min(at + 2, len(text))
@@ -154,8 +154,8 @@ def _escaped(character: str) -> str:
 
 
 def split_line(text: str, separators: str, count: int) -> list[str]:
-    """The words that `read` assigns to `count` names; the last name gets the remaining line. Without names
-    the result is the line. Backslashes stay literal, as in `read -r`."""
+    """Return the words that `read` assigns to `count` names; the last name gets the remaining line. Without
+    names the result is the line. Backslashes stay literal, as in `read -r`."""
     if not count:
         return [text]
     blank = "".join(c for c in separators if c in " \t\n")

@@ -89,11 +89,11 @@ class State:
         self.functions, self.files, self.place = other.functions, other.files, other.place
 
     def path(self, name: str) -> str:
-        """A file's name relative to the folder of the script."""
+        """Return a file's name relative to the folder of the script."""
         return posixpath.normpath(posixpath.join(self.place, name))
 
     def folder(self) -> str:
-        """The current folder, absolute if the script's own folder is known."""
+        """Return the current folder, absolute if the script's own folder is known."""
         return posixpath.normpath(posixpath.join(self.base, self.place))
 
     def assign(self, name: str, value: str | list[str], *, append: bool = False) -> None:

@@ -19,7 +19,7 @@ _COMMENT_IN_QUOTES = re.compile(r"(?<=\s)`\s*#[^`\n]*`")
 
 @cache
 def _parser() -> Parser:
-    # The console starts without this import: only the import of a script needs a parser.
+    # The console starts without this import, because only the import of a script needs a parser.
     import tree_sitter  # noqa: PLC0415
     import tree_sitter_bash  # noqa: PLC0415
 
@@ -44,27 +44,27 @@ class ScriptSource:
         budget.spend(0)
 
     def text(self, start: int, end: int) -> str:
-        """The text between two positions."""
+        """Return the text between two positions."""
         return self.data[start:end].decode("utf-8", "surrogatepass")
 
     def of(self, node: Any) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self.text(node.start_byte, node.end_byte)
 
     def line(self, node: Any) -> int:
-        """The line of a node, from 1."""
+        """Return the line of a node, from 1."""
         return int(node.start_point.row) + self._first
 
     def column(self, start: int) -> int:
-        """The column of a position, from 1."""
+        """Return the column of a position, from 1."""
         return len(self.text(self.data.rfind(b"\n", 0, start) + 1, start)) + 1
 
     def line_at(self, start: int) -> int:
-        """The line of a position, from 1."""
+        """Return the line of a position, from 1."""
         return self.data.count(b"\n", 0, start) + self._first
 
     def arguments(self, nodes: list[Any]) -> Iterator[tuple[int, str]]:
-        """Words with their positions; the grammar may split one word into several nodes."""
+        """Yield words with their positions; the grammar may split one word into several nodes."""
         start = end = -1
         for node in nodes:
             joined = re.fullmatch(rb"(\\\n)*", self.data[end : node.start_byte]) is not None
@@ -77,7 +77,7 @@ class ScriptSource:
             yield start, self.text(start, end)
 
     def heredoc(self, redirect: Any) -> tuple[str, bool]:
-        """The body of a here-document and whether it is literal."""
+        """Return the body of a here-document and whether it is literal."""
         parts = {child.type: child for child in redirect.children}
         body, end = parts.get("heredoc_body"), parts.get("heredoc_end")
         mark = self.of(parts["heredoc_start"])

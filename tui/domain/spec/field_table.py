@@ -206,5 +206,5 @@ RESOURCE: Mapping[str, FieldType] = {
 
 
 def stands_alone(names: Collection[str]) -> bool:
-    """Whether a file with these fields (camelCase) at its top level is itself a job's spec."""
+    """Return whether a file with these fields (camelCase) at its top level is itself a job's spec."""
     return "jobSpec" not in names and any(name in JOB_SPEC.fields for name in names)

@@ -19,8 +19,8 @@ Job = Mapping[str, Any]
 class Case:
     """The input of a rule: a CustomJob in REST format and its location.
 
-    `region` is "" if unknown; `local` means the emulator on this machine, where resources that only the cloud
-    has (regions, images, a project's number) can't be wrong.
+    `region` is "" if unknown; `local` means the emulator on this machine, which does not check resources that
+    only the cloud has (regions, images, and a project's number).
     """
 
     job: Job
@@ -53,7 +53,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One violation of a rule, at a path of a CustomJob in REST format. `fix` is a sentence. `edits` (in REST
-    format) apply the fix if the user has no choice; they may also change other fields than `path`."""
+    format) apply the fix if there is only one fix; they may also change other fields than `path`."""
 
     path: Path
     sentence: str

@@ -124,8 +124,8 @@ class SpecFormat(ABC):
         return path
 
     def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
-        """The body of a file without a header, with its problems and warnings. Raises ProfileInvalid if the
-        body can't be read."""
+        """Return the body of a file without a header, with its problems and warnings. Raises ProfileInvalid
+        if the body can't be read."""
         return self.as_fields(document.value) or {}, [], []
 
     def title(self, body: Mapping[str, Any]) -> str:
@@ -162,7 +162,7 @@ class SpecFormat(ABC):
 
     @abstractmethod
     def stands_alone(self, names: Collection[str]) -> bool:
-        """Whether a file with these fields (camelCase) at its top level is itself this body."""
+        """Return whether a file with these fields (camelCase) at its top level is itself this body."""
 
     def instead(self, names: Collection[str]) -> str:
         """Return the type of a file that has these top-level fields but is not a profile; "" if no type is
@@ -223,7 +223,7 @@ def unregister(body: str) -> None:
 
 
 def bodies() -> tuple[str, ...]:
-    """The registered bodies."""
+    """Return the registered bodies."""
     return tuple(_LOADERS)
 
 
@@ -281,7 +281,7 @@ def collection_of(job: Mapping[str, Any]) -> str:
 
 
 def is_one(known: Collection[KnownJob]) -> bool:
-    """Whether the launch is one custom job or its trials, rather than several different tasks."""
+    """Return whether the launch is one custom job or its trials, rather than several different tasks."""
     return [job.title for job in known] == [""]
 
 

@@ -83,8 +83,8 @@ class _Text:
     def _overridden(
         self, node: YamlNode, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
     ) -> str | None:
-        """The text after one step towards an override of `part` by `<<`; None if the value stays shared. An
-        unchanged text means that each other path has a separate value."""
+        """Return the text after one step towards an override of `part` by `<<`; None if the value stays
+        shared. An unchanged text means that each other path has a separate value."""
         if not isinstance(part, str) or node.real.kind != "map" or not node.real.items:
             return None
         if node.kind == "alias":

@@ -11,7 +11,7 @@ REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 
 
 def is_reference(value: Any) -> bool:
-    """Whether the entire value is one `${name}`, which has the parameter's type."""
+    """Return whether the entire value is one `${name}`, which has the parameter's type."""
     return isinstance(value, str) and REFERENCE.fullmatch(value) is not None
 
 

@@ -37,7 +37,7 @@ def scalar(value: Any, *, flow: bool, style: str = "") -> str:
 
 
 def _is_plain(value: str, flow: bool) -> bool:
-    """Whether every YAML parser reads the unquoted text as this text."""
+    """Return whether every YAML parser reads the unquoted text as this text."""
     if not value.isprintable() or (_PLAIN if flow else _PLAIN_BLOCK).fullmatch(value) is None:
         return False
     if ": " in value or " #" in value or value.endswith((":", " ")) or _DOUBTFUL.fullmatch(value):
@@ -101,7 +101,7 @@ def inline(value: Any) -> str:
 
 
 def is_leaf(value: Any, room: int) -> bool:
-    """Whether the value fits on one line: a scalar, or a short collection of scalars."""
+    """Return whether the value fits on one line: a scalar, or a short collection of scalars."""
     if isinstance(value, Mapping):
         inner = list(value.values())
     elif isinstance(value, list):
@@ -119,7 +119,7 @@ def is_leaf(value: Any, room: int) -> bool:
 
 
 def many_lines(value: Any) -> bool:
-    """Whether a text is easier to read as a literal block: clean lines without outer spaces."""
+    """Return whether a text is easier to read as a literal block: clean lines without outer spaces."""
     if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
         return False
     lines = lines_of(value)

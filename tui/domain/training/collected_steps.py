@@ -38,7 +38,7 @@ class CollectedSteps:
                     self._keep(sample)
 
     def thinned(self) -> tuple[TrainingStep, ...]:
-        """The stored steps, the oldest first."""
+        """Return the stored steps, the oldest first."""
         newest = self._newest
         tail = () if newest is None or newest in self._samples[-1:] else (newest,)
         return (*self._samples, *tail)

@@ -37,7 +37,7 @@ class TelemetryLine:
 
 
 def telemetry_line(entry: LogEntry) -> TelemetryLine | None:
-    """The telemetry in an entry, or `None` for any other line. Malformed fields count as absent."""
+    """Return the telemetry in an entry, or `None` for any other line. Malformed fields count as absent."""
     fields = (entry.json or {}).get("vxtui")
     if not isinstance(fields, Mapping) or fields.get("kind") not in TELEMETRY_KINDS:
         return None

@@ -46,8 +46,8 @@ def history(samples: Sequence[TrainingStep]) -> History:
 
 
 def remaining(samples: Sequence[TrainingStep], total: int | None) -> timedelta | None:
-    """Remaining time at the pace of the last steps, including pauses for checkpoints. Rollbacks and waits for
-    a restart don't count. `None` if the pace is unknown."""
+    """Return the remaining time at the pace of the last steps, including pauses for checkpoints. Rollbacks
+    and waits for a restart don't count. `None` if the pace is unknown."""
     recent = samples[-RECENT:]
     rises = [
         (after.step - before.step, after.timestamp - before.timestamp)

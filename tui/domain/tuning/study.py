@@ -69,30 +69,30 @@ class Study:
 
 
 def trials_of(job: Job) -> int:
-    """The final number of trials. A finished grid may have fewer trials than allowed."""
+    """Return the final number of trials. A finished grid may have fewer trials than allowed."""
     done = job.state is JobState.SUCCEEDED and job.tasks
     return len(job.tasks) if done else study_of(job).trials or len(job.tasks)
 
 
 def study_of(job: Job | None) -> Study:
-    """The study of a tuning job; an empty study for other jobs."""
+    """Return the study of a tuning job; an empty study for other jobs."""
     return job.details if job is not None and isinstance(job.details, Study) else Study()
 
 
 def value_of(task: Task, study: Study) -> float | None:
-    """The trial's value of the goal; `None` if it has no finite value."""
+    """Return the trial's value of the goal; `None` if it has no finite value."""
     goal = study.goal
     value = task.metrics.get(goal.id) if goal is not None else None
     return value if value is not None and math.isfinite(value) else None
 
 
 def counts(task: Task) -> bool:
-    """Whether the study counts the trial's value as a result: it ended and did not fail."""
+    """Return whether the study counts the trial's value as a result: it ended and did not fail."""
     return task.state is JobState.SUCCEEDED
 
 
 def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
-    """Trials sorted by the goal, the best first; trials without a value follow in their order."""
+    """Return trials sorted by the goal, the best first; trials without a value follow in their order."""
     trials = list(tasks)
     sign = -1.0 if study.goal is None or study.goal.maximize else 1.0
     order = {task.id: at for at, task in enumerate(trials)}
@@ -106,13 +106,13 @@ def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
 
 
 def best(tasks: Iterable[Task], study: Study) -> Task | None:
-    """The trial with the best result; `None` if there is no result."""
+    """Return the trial with the best result; `None` if there is no result."""
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     return next(iter(by_goal(ended, study)), None)
 
 
 def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, float]]:
-    """Number (from 1), value and best value so far of each trial with a result, by end time."""
+    """Return the number (from 1), value and best value so far of each trial with a result, by end time."""
     ended = [
         (task.end_time, at, value)
         for at, task in enumerate(tasks)
@@ -126,7 +126,7 @@ def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, f
 
 
 def numbers_of(tasks: Sequence[Task], parameter: StudyParameter) -> list[float | None]:
-    """Each trial's value of a parameter as a number, for a choice its position; `None` if there is no
+    """Return each trial's value of a parameter as a number, for a choice its position; `None` if there is no
     value."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 

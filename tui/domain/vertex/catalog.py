@@ -66,7 +66,7 @@ def _table(name: str) -> dict[str, Any]:
 
 @cache
 def machines() -> dict[str, Machine]:
-    """Every documented training machine type, by name."""
+    """Return every documented training machine type, by name."""
     machines_by_name = {}
     for name, raw in _table("machines.json")["machines"].items():
         pairs = [(kind, tuple(counts)) for kind, counts in raw.get("attachable", {}).items()]
@@ -94,11 +94,10 @@ def built_in_accelerator(machine: str) -> tuple[str, int]:
 def quota_metrics(
     machine_type: str, accelerator_type: str, accelerator_count: int, *, preemptible: bool
 ) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that one replica uses, with the amounts.
-
-    The metrics are accelerators by type, and CPUs for the N1 and E2 families, whose metric is the only CPU
-    metric with a known name (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible metrics.
-    """
+    """Return the training quota metrics (without the service's prefix) that one replica uses, with the
+    amounts. The metrics are accelerators by type, and CPUs for the N1 and E2 families, whose metric is the
+    only CPU metric with a known name (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible
+    metrics."""
     stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
     amounts: dict[str, int] = {}
     if accelerator_count and accelerator_type in _QUOTA_WORD:
@@ -120,7 +119,7 @@ def quota_words() -> dict[str, str]:
 
 
 def all_quota_metrics() -> list[str]:
-    """Every known training quota metric, standard and preemptible."""
+    """Return every known training quota metric, standard and preemptible."""
     words = ["cpus", *dict.fromkeys(_QUOTA_WORD.values())]
     stems = ("custom_model_training_", "custom_model_training_preemptible_")
     return [
@@ -130,7 +129,7 @@ def all_quota_metrics() -> list[str]:
 
 @cache
 def regions() -> tuple[str, ...]:
-    """Every region of training jobs, with or without accelerators (docs/facts/vertex.md 2.3)."""
+    """Return every region of training jobs, with or without accelerators (docs/facts/vertex.md 2.3)."""
     return tuple(_table("regions.json")["regions"])
 
 
@@ -171,11 +170,9 @@ class Bandwidth:
 
 
 def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: int = 0) -> Bandwidth | None:
-    """Network bandwidth of a GPU worker (docs/facts/vertex.md 4); None if unknown.
-
-    For N1 machines only the bandwidth with 8 V100 is documented. The others are assumed to have 2 Gbps per
-    vCPU, at most 32; with 4 T4 and 96 vCPUs it is 100.
-    """
+    """Return the network bandwidth of a GPU worker (docs/facts/vertex.md 4); None if unknown. For N1 machines
+    only the bandwidth with 8 V100 is documented. The others are assumed to have 2 Gbps per vCPU, at most 32;
+    with 4 T4 and 96 vCPUs they have 100."""
     known = _table("bandwidth.json")["machines"].get(machine_type)
     if known:
         return Bandwidth(known["gbps"], known["evidence"] == "DOC")
@@ -191,7 +188,7 @@ def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: 
 
 @cache
 def region_accelerators() -> dict[str, tuple[str, ...]]:
-    """Accelerators documented for training in each region, by their names in the documentation."""
+    """Return accelerators documented for training in each region, by their names in the documentation."""
     return {r: tuple(v["training"]) for r, v in _table("region_accelerators.json")["regions"].items()}
 
 
@@ -227,7 +224,8 @@ def documented_name(machine_type: str, accelerator_type: str, accelerator_count:
 
 
 def is_tpu(machine_type: str) -> bool:
-    """Whether a machine type is a TPU, whose job has one pool with one replica (docs/facts/vertex.md 8.4)."""
+    """Return whether a machine type is a TPU, whose job has one pool with one replica (docs/facts/vertex.md
+    8.4)."""
     return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 

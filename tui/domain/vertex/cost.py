@@ -178,8 +178,8 @@ def parts_of_job(job: Job) -> list[CostPart]:
 def machine_hour(
     machine: str, accelerator: tuple[str, int], replicas: int, region: str, prices: Prices | None = None
 ) -> Range | None:
-    """USD per hour of machines that serve a model, by the prices of training, without disks. The price list
-    has no separate prices for online prediction."""
+    """Return the cost in USD per hour of machines that serve a model, at training prices, without disks. The
+    price list has no separate prices for online prediction."""
     part = CostPart(machine, *accelerator, replicas, disk_gb=0)
     lookup = _PriceLookup(prices or built_in(), region, "")
     lookup.machines = {**catalog.machines(), **_ONLY_SERVING}
@@ -187,8 +187,9 @@ def machine_hour(
 
 
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
-    """USD per hour of a listed job while it runs; None if a price is unknown. For a composite job it is the
-    sum over its running tasks. A job on a persistent resource costs nothing (docs/facts/vertex.md 9.1)."""
+    """Return the cost of a listed job in USD per hour while the job runs; None if a price is unknown. For a
+    composite job the result is the sum over its running tasks. A job on a persistent resource costs nothing
+    (docs/facts/vertex.md 9.1)."""
     if job.persistent_resource:
         return ZERO
     if job.in_cluster:
@@ -199,11 +200,9 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
 
 
 def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Range | None:
-    """USD per hour of a job's share of a cluster's nodes, without disks; None if a price is unknown.
-
-    Compute Engine bills nodes as long as they exist. Its price is the price of training without Vertex AI's
-    management fee.
-    """
+    """Return the cost in USD per hour of a job's share of a cluster's nodes, without disks; None if a price
+    is unknown. Compute Engine bills nodes as long as they exist. The price is the price of training without
+    Vertex AI's management fee."""
     table = prices or built_in()
     rates = [_node_hour(node, table) for node in nodes]
     if not rates or any(rate is None for rate in rates):
@@ -285,12 +284,10 @@ def dated(job: Job, prices: Prices | None = None) -> str:
 def spent(
     job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
 ) -> Range | None:
-    """The cost so far in USD for all replicas since the first start; None if the time or a price is unknown.
-
-    The time between attempts counts too, because the service does not report it. On Spot that time is free,
-    so the result is an upper bound. `rate` is the cost per hour if the caller knows it; for a composite job
-    it is the rate of one task.
-    """
+    """Return the cost so far in USD for all replicas since the first start; None if the time or a price is
+    unknown. The time between attempts counts too, because the service does not report it. On Spot that time
+    is free, so the result is an upper bound. `rate` is the cost per hour if the caller has computed it; for a
+    composite job, `rate` is the cost per hour of one task."""
     if job.composite:
         rate = rate or hourly(job, prices)
         seconds = _run_seconds(job, now)

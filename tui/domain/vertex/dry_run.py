@@ -18,7 +18,7 @@ def document(
     problems: Sequence[Problem],
     checks: Sequence[Check],
 ) -> dict[str, Any]:
-    """The JSON of a dry run: the request in REST format, and the results of the rules and the checks.
+    """Return the JSON of a dry run: the request in REST format, and the results of the rules and the checks.
     `resource` is the resource to create, under its name in the request (`spec_format.request_of`)."""
     return {
         "request": {"parent": parent, **resource},
@@ -59,8 +59,8 @@ def price_json(price: Estimate) -> dict[str, Any]:
 
 
 def price_words(price: Estimate, *, billed: bool = True) -> str:
-    """The price as text: `~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`. Unless
-    it is `billed`, the text is about the cost of the launch in the cloud."""
+    """Return the price as text: `~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`.
+    Unless it is `billed`, the text is about the cost of the launch in the cloud."""
     if price.tasks:
         return _tasks_words(price, "" if billed else "would cost ")
     if price.hour is None or price.whole is None:
@@ -78,7 +78,8 @@ def hour_of_a_task(price: Estimate) -> Range | None:
 
 
 def _tasks_words(price: Estimate, would: str) -> str:
-    """The prices of tasks as text: `~$0.18–0.76 an hour a task; the total is unknown before it runs (…)`."""
+    """Return the prices of tasks as text: `~$0.18–0.76 an hour a task; the total is unknown before it runs
+    (…)`."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
     whole, span = "the total is unknown before it runs", hour_of_a_task(price)
     if span is None:

@@ -64,7 +64,7 @@ class Checker:
     def __init__(
         self, document: Document, *, references: bool, header: Mapping[str, FieldType] = HEADER
     ) -> None:
-        """`header` are the top-level fields of a file with a header."""
+        """Start a check; `header` contains the top-level fields of a file with a header."""
         self._document = document
         self._references = references
         self._header = header
@@ -273,8 +273,7 @@ class Checker:
         if isinstance(value, str) and value in kind.numbers:
             return value
         if isinstance(value, int) and not isinstance(value, bool):
-            # Client libraries print enums as numbers unless they are told otherwise (docs/facts/vertex.md
-            # 1.11).
+            # Client libraries print enums as numbers by default (docs/facts/vertex.md 1.11).
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
@@ -291,7 +290,7 @@ class Checker:
 
 
 def _variables(element: Any) -> list[dict[str, str]]:
-    """The variables that a malformed element probably means; none for a valid element."""
+    """Return the variables that a malformed element probably means; none for a valid element."""
     if isinstance(element, str) and re.match(r"[A-Za-z_]\w*=", element):
         name, _, value = element.partition("=")
         return [{"name": name, "value": value}]

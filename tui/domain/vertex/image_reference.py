@@ -82,5 +82,5 @@ def _of_name(name: str) -> tuple[str, str] | None:
 
 
 def _is_domain(first: str) -> bool:
-    """Whether the part before the first slash names a registry."""
+    """Return whether the part before the first slash names a registry."""
     return "." in first or ":" in first or first == "localhost" or first.startswith("[")

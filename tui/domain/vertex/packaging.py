@@ -1,8 +1,8 @@
 """Autopackaging: a folder with a script becomes a Python package or an image for the job's pools.
 
-The functions are pure: the pools that get the task, the text of each generated file, the build commands. The
-keys of a profile's `package` block follow gcloud's `--worker-pool-spec` (docs/facts/vertex.md 12.5); the
-source distribution follows the SDK (12.6).
+The functions are pure: they return the pools that get the task, the text of each generated file, and the
+build commands. The keys of a profile's `package` block follow gcloud's `--worker-pool-spec`
+(docs/facts/vertex.md 12.5); the source distribution follows the SDK (12.6).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Package:
 
     @classmethod
     def of(cls, block: Mapping[str, Any]) -> Package:
-        """Read the REST format. `problems` checks it."""
+        """Read the REST format without a check; see `problems`."""
         return cls(
             path=str(block.get("path") or ""),
             executor_image=str(block.get("executorImage") or ""),
@@ -145,8 +145,8 @@ class PackageRequest:
         return posixpath.basename(posixpath.normpath(posixpath.join(self.beside, self.package.path)))
 
     def preview(self) -> dict[str, Any]:
-        """The job to send, with a placeholder for the package's URI, which depends on the content. Raises
-        PackagingError if no pool runs the package, or it has no bucket."""
+        """Return the job to send, with a placeholder for the package's URI, which depends on the content.
+        Raises PackagingError if no pool runs the package, or it has no bucket."""
         staging = staging_of(self.job, self.package, self.target.local)
         uri = package_uri(staging, self.folder, "made-at-launch")
         return with_task(
@@ -184,7 +184,7 @@ def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> d
 
 
 def is_prebuilt(image: str) -> bool:
-    """Whether the image is one of Vertex AI's prebuilt training images."""
+    """Return whether the image is one of Vertex AI's prebuilt training images."""
     return _PREBUILT in image or image.startswith(_OLD_PREBUILT)
 
 
@@ -195,7 +195,7 @@ def _install_and_run(uri: str) -> str:
 
 
 def runs_package(pool: Mapping[str, Any]) -> bool:
-    """Whether the worker pool runs the package, because it has no other task."""
+    """Return whether the worker pool runs the package, because it has no other task."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
     occupied = container.get("imageUri") or container.get("command")
     return bool(pool) and not (occupied or package.get("packageUris") or package.get("pythonModule"))
@@ -230,7 +230,7 @@ def image_uri(image: str, digest: str) -> str:
 
 
 def stays_below(path: str) -> bool:
-    """Whether a relative path stays within its folder."""
+    """Return whether a relative path stays within its folder."""
     clean = posixpath.normpath(path)
     return not path.startswith("/") and clean not in {"..", "."} and not clean.startswith("../")
 

@@ -27,7 +27,7 @@ class Check:
     """The result of one check before a launch.
 
     `fix` is a sentence; `edits` (of the CustomJob in REST format) or `region` apply the fix to this launch if
-    the user has no choice. A problem that `stops` makes the launch fail; any other problem costs money or
+    there is only one fix. A problem that `stops` makes the launch fail; any other problem costs money or
     time.
     """
 
@@ -52,7 +52,7 @@ class Check:
 
     @property
     def fixable(self) -> bool:
-        """Whether the fix needs no choice of the user."""
+        """Whether there is only one fix."""
         return bool(self.edits or self.region)
 
 
@@ -176,8 +176,8 @@ _PLACES = (("jobSpec",), ("pipelineJob", "runtimeConfig"), ("pipelineJob", "temp
 
 
 def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every bucket of a job in REST format, with the paths of the texts that name it. For a pipeline these
-    are its root and its parameters: the code of its components may use other buckets."""
+    """Return every bucket of a job in REST format, with the paths of the texts that name it. For a pipeline
+    these are its root and its parameters: the code of its components may use other buckets."""
     bucket_paths: dict[str, list[Path]] = {}
     for place in _PLACES:
         for path, text in _texts(within(job, *place), place):
@@ -209,7 +209,7 @@ _CONTINENTS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
 def bucket_near(location: str, region: str) -> bool | None:
-    """Whether a bucket in `location` stores its data in `region`; None if unknown."""
+    """Return whether a bucket in `location` stores its data in `region`; None if unknown."""
     location = location.lower()
     if location in _DUAL:
         return region in _DUAL[location]
@@ -219,7 +219,8 @@ def bucket_near(location: str, region: str) -> bool | None:
 
 
 COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
-"""Storage classes that bill each read, with a minimum storage time in days: a job rewrites checkpoints."""
+"""Storage classes that bill each read, with a minimum storage time in days: a job that rewrites checkpoints
+pays for it."""
 
 
 def substituted(value: str, old: str, new: str) -> str | None:

@@ -82,7 +82,7 @@ class Prices:
         return self.older.find(region, key) if self.older is not None else None
 
     def knows(self, region: str) -> bool:
-        """Whether the table has any price for the region."""
+        """Return whether the table has any price for the region."""
         return region in self.regions or (self.older is not None and self.older.knows(region))
 
 
@@ -182,11 +182,9 @@ HOURS_A_MONTH = 730
 
 
 def key_of(description: str) -> str:
-    """The table key for a SKU's description, "" for an irrelevant SKU.
-
-    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. The wording varies: "in" and
-    "running in", GPU names with and without "Tesla" and "GPU".
-    """
+    """Return the table key for a SKU's description, "" for an irrelevant SKU. `fee:KEY` is a management fee,
+    `spot:KEY` a Spot price of Compute Engine. The wording varies: "in" and "running in", GPU names with and
+    without "Tesla" and "GPU"."""
     training = _TRAINING.match(description)
     spot = _SPOT.search(description) is not None
     if not training and not spot:

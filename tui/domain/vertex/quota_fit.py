@@ -106,7 +106,7 @@ class Fit:
 
     @property
     def sentence(self) -> str:
-        """The shortages; without any, the metrics whose quota is unknown; without these, all metrics."""
+        """The shortages; without a shortage, the metrics whose quota is unknown, or otherwise all metrics."""
         if self.hardware:
             return f"no {self.hardware} in {self.region}"
         if not self.lines:
@@ -128,12 +128,10 @@ class Fit:
 
 
 def needs(job: Mapping[str, Any]) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that a CustomJob in REST format uses.
-
+    """Return the training quota metrics (without the service's prefix) that a CustomJob in REST format uses.
     All pools count, including reducers: accelerators, CPUs if the metric's name is known, SSD in GB. A job on
-    a persistent resource uses no quota. For several tasks it is the largest need of one task: the number of
-    concurrent tasks is unknown.
-    """
+    a persistent resource uses no quota. For several tasks the result is the largest need of one task, because
+    the number of concurrent tasks is unknown."""
     amounts: dict[str, int] = {}
     for known in custom_jobs(job):
         for metric, amount in _needs_of_one(known.job).items():
@@ -161,7 +159,7 @@ def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def taken_by(job: Job) -> dict[str, int]:
-    """The metrics that a listed job uses, without boot disks, which lists do not contain. A job on a
+    """Return the metrics that a listed job uses, without boot disks, which lists do not contain. A job on a
     persistent resource uses no quota itself, because the resource uses it."""
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
@@ -202,11 +200,9 @@ def places_of(job: Job) -> tuple[str, str]:
 
 
 def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota]) -> Fit:
-    """Whether a CustomJob in a region fits into `quotas`, a result of `with_running`.
-
-    A metric that the service does not report (SSD in most projects) is left out, because its quota is
-    unknown, unless none of the metrics is reported.
-    """
+    """Return whether a CustomJob in a region fits into `quotas`, a result of `with_running`. A metric that
+    the service does not report (SSD in most projects) is left out, because its quota is unknown, unless none
+    of the metrics is reported."""
     return _Headroom(quotas).fit(job, region)
 
 

@@ -106,7 +106,8 @@ def _sum(first: Quota, second: Quota) -> Quota:
 
 
 def _documented(region: str, word: str) -> bool:
-    """Whether the documentation lists the hardware in a region; a group's regions are `context/region`."""
+    """Return whether the documentation lists the hardware in a region; a group's regions are
+    `context/region`."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2], ())
     return any(
         catalog.documented_name("", kind, 1) in there
@@ -128,7 +129,7 @@ def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tupl
 
 
 def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:
-    """Return the CustomJob (REST format) with another scheduling strategy."""
+    """Return the CustomJob (REST format) with this scheduling strategy."""
     spec = dict(job.get("jobSpec") or {})  # type: ignore[call-overload]
     spec["scheduling"] = {**(spec.get("scheduling") or {}), "strategy": strategy}
     return {**job, "jobSpec": spec}

@@ -98,13 +98,13 @@ def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
 
 
 def is_on(job: Mapping[str, Any]) -> bool:
-    """Whether the third pool consists of reducers."""
+    """Return whether the third pool consists of reducers."""
     pools = _pools(job)
     return len(pools) > POSITION and is_reducer(pools[POSITION])
 
 
 def is_reducer(pool: Mapping[str, Any]) -> bool:
-    """Whether the pool runs Google's Reduction Server image."""
+    """Return whether the pool runs Google's Reduction Server image."""
     return catalog.REDUCTION_SERVER in str(task_of(pool)[1].get("imageUri") or "")
 
 

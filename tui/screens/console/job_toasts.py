@@ -21,7 +21,8 @@ CANCELLING = "cancelling"
 
 
 class JobToasts:
-    """Merges the toasts of jobs that end in the same state, and removes the one about their cancel."""
+    """Merges the toasts of jobs that end in the same state, and removes the toast about their
+    cancellation."""
 
     def __init__(self, app: ToastApp[Any], clock: Callable[[], datetime]) -> None:
         self._app = app

@@ -34,14 +34,14 @@ class ConsoleOperations:
         self._profile_folder = profile_folder
 
     def jobs(self) -> JobOperations | None:
-        """The operations that launch, cancel and delete jobs."""
+        """Return the operations that launch, cancel and delete jobs."""
         from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
 
         session = self._session()
         return JobOperations(self._runner(), session.backend) if session else None
 
     def endpoints(self) -> EndpointOperations | None:
-        """The operations that deploy and undeploy models and split traffic."""
+        """Return the operations that deploy and undeploy models and split traffic."""
         from tui.actions.operations.endpoints import EndpointOperations  # noqa: PLC0415
 
         session = self._session()

@@ -29,7 +29,7 @@ CHARTS = ("textual_plot", "textual_plot.axis_formatter")
 """Modules of a job's charts. They are not preloaded at the start, because numpy takes about 20 MB."""
 
 PAUSE = 0.3
-"""Seconds without a key press after which none is expected immediately."""
+"""Seconds without a key press after which the user is considered idle."""
 BETWEEN = 0.01
 """Seconds left for keys between files of styles."""
 
@@ -62,7 +62,8 @@ class KeyReporter(Protocol):
 
 
 async def import_in_pause(app: KeyReporter, modules: tuple[str, ...]) -> None:
-    """Import the missing modules once no key has arrived for `PAUSE` seconds: the import delays keys."""
+    """Import the missing modules once no key has arrived for `PAUSE` seconds, because the import delays
+    keys."""
     while missing(modules) and (left := PAUSE - app.quiet_for()) > 0:  # noqa: ASYNC110 - a pause sets nothing
         await asyncio.sleep(left)
     await import_modules(modules)

@@ -32,5 +32,5 @@ class ProfileEntries:
         self.entries = self.preferences.ordered(entries, context.name, local=local, family=family)
 
     def named(self, name: str) -> ProfileEntry | None:
-        """Return the entry of this name, if any."""
+        """Return the entry of this name, or `None`."""
         return next((entry for entry in self.entries if entry.name == name), None)

@@ -83,7 +83,8 @@ class StandingCosts:
             self._next = time.monotonic() + EVERY[session.backend.info.local]
 
     def text(self) -> str:
-        """The cost, e.g. `~$318/h serving, resources`; "" where nothing costs money, or no price is known."""
+        """Return the cost, e.g. `~$318/h serving, resources`; "" where nothing costs money, or no price is
+        known."""
         rates = {"serving": self._serving(), "resources": self._machines()}
         costs = self._console.costs
         words = costs.rates_text(rate for values in rates.values() for rate in values)
@@ -107,5 +108,5 @@ class StandingCosts:
         ]
 
     def _counts(self, context: str) -> bool:
-        """Whether the context counts. The emulator's costs are never added to billed costs."""
+        """Return whether the context counts. The emulator's costs are never added to billed costs."""
         return self._console.bills_nothing or not self._console.emulates(context)

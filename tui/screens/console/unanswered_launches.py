@@ -40,7 +40,7 @@ class UnansweredLaunches:
         return ", ".join(sent.name for sent in self._sent.values())
 
     async def settle(self) -> None:
-        """Interrupt the launches. Each looks for its job, for a few seconds at most."""
+        """Interrupt the launches. Each launch searches for its job for a few seconds at most."""
         launches = list(self._sent)
         for launch in launches:
             launch.cancel()

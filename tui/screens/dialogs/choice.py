@@ -1,4 +1,5 @@
-"""A question with a few named answers, each with a key. Pressing esc answers nothing and changes nothing."""
+"""A question with a few named answers, each with a key. Esc closes the question without an answer or a
+change."""
 
 from __future__ import annotations
 

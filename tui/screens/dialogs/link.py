@@ -51,7 +51,8 @@ def show_link(console: ConsoleApp, job: Job) -> None:
 
 
 def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None:
-    """Show the page of a resource with this full name, e.g. a model. `path` is below the cloud console's."""
+    """Show the page of a resource with this full name, e.g. a model. `path` is relative to the cloud
+    console's address."""
     session = console.session
     if session is None or session.backend.runs_here(name):
         console.notify(f"{title} runs on this machine and has no page in the cloud console.", markup=False)
@@ -82,7 +83,8 @@ def access_pages(job: Job) -> list[Page]:
 
 
 def access_title(key: str) -> str:
-    """The title for a key of `Job.web_access_uris`: a replica's shell, or with a port its dashboard."""
+    """Return the title for a key of `Job.web_access_uris`: a replica's shell, or with a port its
+    dashboard."""
     replica, _, port = key.partition(":")
     return f"dashboard {replica} (port {port})" if port else f"web shell {replica}"
 

@@ -1,4 +1,4 @@
-"""Actions of a job in a cluster: suspend, resume, scale."""
+"""Actions of a job in a cluster: suspend, resume and scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a job: states, the platform's messages, the trainer's milestones."""
+"""Events of a job: states, the platform's messages, and the trainer's milestones."""
 
 from __future__ import annotations
 

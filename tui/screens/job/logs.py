@@ -120,7 +120,7 @@ class LogsPane(JobPane):
 
     def _notice(self) -> None:
         notice, view, source = self.notice, self.log_view, self.source.sources["logs"]
-        # Lines that wait to be scanned don't hide the view: hiding it would lose the focus.
+        # Lines that wait to be scanned don't hide the view, because hiding it would lose the focus.
         empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
         if self.show_not_reached("logs", alone=empty):

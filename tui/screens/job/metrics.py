@@ -277,7 +277,8 @@ class MetricsPane(JobPane):
         return f"{x:,.0f}" if self.by_step else clock_text(x)
 
     def _by_step(self, past: History, value: Value) -> list[ChartLine]:
-        """The steps that led to the current step. Undone steps are drawn faint and don't affect the range."""
+        """Return the steps that led to the current step. Undone steps are drawn faint and don't affect the
+        range."""
         known = [(s, y) for s in past.kept if (y := value(s)) is not None]
         if not known:
             return []

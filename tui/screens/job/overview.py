@@ -1,4 +1,4 @@
-"""The facts of a job: its state, its machines, why it failed."""
+"""The facts of a job: its state, its machines, and the reason for a failure."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class OverviewPane(JobPane):
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
-        """The blocks in rows of columns. Problems take the full width, because they quote log lines."""
+        """Return the blocks in rows of columns. Problems take the full width, because they quote log
+        lines."""
         columns = columns_in(self.size.width)
         state, work, machines, facts = (
             block(job) for block in (self._state, self._training, self._machines, self._facts)
@@ -171,7 +172,7 @@ class OverviewPane(JobPane):
             return table([("cancelled", Content(plain(job.error.summary)))])
         failed = first_failed(job)
         last = self._last_lines(failed)
-        # Lines of this replica may be among the older ones, or still to come.
+        # Lines of this replica may be among the older lines, or may still arrive.
         whole = self.feed.sources["logs"].done and not self.feed.older_left
         diagnosis = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
         rows: list[Row] = [
@@ -188,7 +189,7 @@ class OverviewPane(JobPane):
         return lines
 
     def _troubles(self, job: Job) -> list[Labelled]:
-        """Return the replicas for whose state the service gives a reason."""
+        """Return the replicas whose state has a reason from the service."""
         replicas = [replica for replica in job.replicas if replica.reason]
         rows = [
             (plain(replica.id), Content(plain(_trouble(replica)))) for replica in replicas[:MOST_TROUBLES]
@@ -347,7 +348,7 @@ def _moment(moment: datetime, now: datetime) -> Content:
 
 
 def _starts(job: Job, now: datetime) -> list[Row]:
-    """The first known start, the last resume and the last restart, in order."""
+    """Return the first known start, the last resume and the last restart, in order."""
     rows: list[Row] = []
     if job.start_time is not None:
         waited = "" if job.waits or not job.wait(now) else f"   waited {age(job.wait(now))}"

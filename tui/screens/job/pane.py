@@ -65,7 +65,8 @@ class JobPane(VerticalGroup):
         """Update the ages, once a second."""
 
     def show_not_reached(self, name: str, *, alone: bool) -> bool:
-        """Show why one of the feed's sources can't be read, and since when. Return whether there is one."""
+        """Show why one of the feed's sources can't be read, and since when. Return whether any source can't
+        be read."""
         source = self.feed.sources[name]
         if source.error is None:
             return False
@@ -82,11 +83,11 @@ class JobPane(VerticalGroup):
         return Content("")
 
     def title(self) -> str:
-        """The tab's name."""
+        """Return the tab's name."""
         return self.TITLE
 
     def back(self) -> bool:
-        """Cancel the operation of this tab. Return False if none runs."""
+        """Cancel the operation of this tab. Return False if no operation runs."""
         return False
 
     def pause(self, on: bool) -> None:
@@ -99,7 +100,7 @@ class JobPane(VerticalGroup):
 
     def unmet(self, condition: str, action: Action) -> str:
         """Return why a condition of one of the tab's actions is not met, as a sentence; "" if it is met."""
-        raise LookupError(f"{type(self).__name__} does not know the condition {condition} of {action.id}")
+        raise LookupError(f"{type(self).__name__} must handle the condition {condition} of {action.id}")
 
     def scopes(self) -> Iterable[str]:
         """Return the scopes of the tab's actions."""

@@ -1,4 +1,4 @@
-"""Additions to the charts of training steps: smoothed lines, marked moments, another run."""
+"""Additions to the charts of training steps: smoothed lines, marked moments, and another run."""
 
 from __future__ import annotations
 

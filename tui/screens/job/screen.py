@@ -1,4 +1,4 @@
-"""One job, in the tabs that its kind has: facts, replicas, log, figures, specification, events."""
+"""One job, in the tabs that its kind has: facts, replicas, log, figures, specification and events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class JobScreen(FrameScreen):
         *,
         tab: str = "",
     ) -> None:
-        """Set the job. `replica` or `tab` is shown first. Without a `kind` it is the first kind's screen."""
+        """Set the job. `replica` or `tab` is shown first. Without a `kind`, the screen is the first
+        kind's."""
         super().__init__(session)
         self.kind, self.job_name = kind or kind_of(None), job_name
         self._first_replica = replica

@@ -74,7 +74,7 @@ class TasksPane(JobPane):
     def _tasks(self) -> dict[str, Task]:
         job = self.feed.job
         tasks = job.tasks if job else ()
-        # This runs with each key, and a job may have a thousand tasks.
+        # This property is read with each key press, and a job may have a thousand tasks.
         if tasks is not self._by_id[0]:
             self._by_id = tasks, {task.id: task for task in tasks}
         return self._by_id[1]

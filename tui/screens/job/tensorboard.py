@@ -1,4 +1,5 @@
-"""TensorBoard on a job's events, from the console. It ends with the console, or when another is started."""
+"""TensorBoard on a job's events, from the console. The server ends with the console, or when another server
+is started."""
 
 from __future__ import annotations
 

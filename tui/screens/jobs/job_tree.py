@@ -19,7 +19,7 @@ class JobTree:
         self.depths: Mapping[str, int] = {}
         """Depth of each listed job that is below another job."""
         self.dimmed: frozenset[str] = frozenset()
-        """Jobs that do not match the filter, but are listed because a part of theirs does."""
+        """Jobs that do not match the filter, but are listed because one of their parts matches."""
         self.count = 0
         """Number of matching jobs that are a part of another listed job, in any group."""
         self.folded: Counter[str] = Counter()
@@ -65,5 +65,5 @@ class JobTree:
             self.opened[job] = None
 
     def is_counted_elsewhere(self, job: str) -> bool:
-        """Whether the row of another job counts this job's cost and accelerators."""
+        """Return whether the row of another job counts this job's cost and accelerators."""
         return job in self.dimmed or (job in self.depths and self._store.parents[job] not in self.dimmed)

@@ -133,7 +133,7 @@ class JobRows:
             moved = True
         else:
             regrouped = False
-            # The store may learn only later that a job is a part of another job.
+            # A later read may show that a job is a part of another job.
             moved = self._listing.update(changed) or self._known_parents != len(self.store.parents)
         self._known_parents = len(self.store.parents)
         if moved or (order.group and self._regrouped(changed)):
@@ -150,7 +150,7 @@ class JobRows:
         table.change({name for part in changed for name in above(part, self.store.parents)})
         if changed and order.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
-        # All rows show the same moment: different moments would contradict the order by age.
+        # All rows show the same moment, because different moments would contradict the order by age.
         table.change(self._outdated(table))
 
     def tick(self, table: Table) -> None:
@@ -229,7 +229,8 @@ class JobRows:
         return plain(rest) if beginning and rest and rest != job.display_name else ""
 
     def _note_repeats(self) -> list[str]:
-        """Find the jobs whose names repeat. Return those whose suffix has changed. Long lists have none."""
+        """Find the jobs whose names repeat. Return the jobs whose suffix has changed. Long lists have no
+        suffixes."""
         jobs, before = self.store.jobs, self._suffixes
         self._suffixes = short_ids(jobs.values()) if len(jobs) <= MANY else {}
         return [
@@ -256,7 +257,7 @@ class JobRows:
         return f"{HEAD}{job.context}/{job.region}"
 
     def _regrouped(self, changed: Iterable[str]) -> bool:
-        """Whether a job has moved to another group, e.g. because its state has changed."""
+        """Return whether a job has moved to another group, e.g. because its state has changed."""
         return self.order.group == "state" and any(name in self.store.jobs for name in changed)
 
     def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:

@@ -358,7 +358,7 @@ class JobsScreen(ListScreen):
     def selected(self) -> list[Job]:
         """Return the marked jobs in the order shown, or the job under the cursor."""
         jobs, table = self.console.store.jobs, self.table
-        # Called with each frame, and marks are rare.
+        # This method is called with each frame, and marks are rare.
         marked = [key for key in table.keys if key in table.marks] if table.marks else []
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
@@ -389,7 +389,8 @@ class JobsScreen(ListScreen):
         return super().unmet(condition, action)
 
     def footer_actions(self) -> list[Action]:
-        """The footer's actions. A job can be cloned at any time; the footer shows that once it has ended."""
+        """Return the footer's actions. A job can be cloned at any time, but the footer offers cloning only
+        after the job's end."""
         shown, job = super().footer_actions(), self.current
         if job is not None and job.state.terminal:
             return shown

@@ -121,7 +121,8 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self.go(event.move)
 
     def go(self, move: int) -> None:
-        """Focus the value `move` fields further; without a focus the first or last; past the ends none."""
+        """Focus the value `move` fields further; without a focus, the first or last value; past the ends, no
+        value."""
         lines = [field.line for field in self.fields]
         at = next(
             (i for i, line in enumerate(lines) if line is self.screen.focused), -1 if move > 0 else len(lines)

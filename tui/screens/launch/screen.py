@@ -381,7 +381,7 @@ class LaunchScreen(FrameScreen):
         background(self, partial(self._go, self._prepared), "go")
 
     async def _go(self, prepared: Prepared) -> None:
-        """Launch the job. A failed check asks first, an unknown check does not."""
+        """Launch the job. Ask first if a check failed, but not if a check is unknown."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CHECK_SECONDS):
                 await self._known.wait()

@@ -95,7 +95,7 @@ class TasksDrawing(VerticalGroup):
         return not self.open(self._branches[group].task.parent if self._branches[group].depth else "", group)
 
     def go_to(self, id: str) -> str:
-        """Move the cursor to a task of any group. Return why it can't be drawn."""
+        """Move the cursor to a task of any group. Return why the task can't be drawn."""
         around = above(self._branches, id)
         return self.open(around[0] if around else "", id)
 

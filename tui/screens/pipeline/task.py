@@ -1,4 +1,4 @@
-"""One complete task of a pipeline: values, artifacts with their metadata, attempts; line by line."""
+"""One complete task of a pipeline, line by line: values, artifacts with their metadata, and attempts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ COLUMNS = (
     Column("value", "VALUE", 20, flex=True),
 )
 LONGEST_VALUE = 20_000
-"""Number of shown characters of a value; copying copies all."""
+"""Number of shown characters of a value; a copy contains all characters."""
 
 
 class TaskScreen(ListScreen):
-    """The screen of one task. It shows what the feed of the pipeline's screen reads."""
+    """The screen of one task. The feed of the pipeline's screen reads its data."""
 
     SCOPE = "task"
     HEADING = "Task"

@@ -136,7 +136,7 @@ class PipelineTasksPane(TasksPane):
         if self._drawn:
             self.show(Changed.JOB)
         else:
-            # Update every bar in view: the span that they share grows.
+            # Update every bar in view, because the span that they share grows.
             self.table_view.change(list(self.table_view.in_view))
             if self.current is not None and self.current.state.active:
                 self._show_details()

@@ -1,4 +1,5 @@
-"""Keys that work on the field under the cursor: edit, choose, switch, add, remove, fix, parameters."""
+"""Keys that work on the field under the cursor: edit, choose, switch, add, remove, fix, and change
+parameters."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class FieldActions:
         self._screen.notify(str(why), severity="warning", markup=False)
 
     def _apply_later(self, edits: Sequence[Edit], label: str, cursor: str = "") -> None:
-        """Make a change after a dialog has answered."""
+        """Make a change after the user has answered a dialog."""
 
         async def work() -> None:
             await self._editor.apply(edits, label, cursor)
@@ -330,14 +331,14 @@ def fixable(row: FormRow | None) -> Problem | None:
 
 
 def folds(row: FormRow) -> bool:
-    """Whether the row is a group, which can be opened or closed."""
+    """Return whether the row is a group, which can be opened or closed."""
     if row.open is None or switches(row) or (row.kind is RowKind.POOL and not row.raw):
         return False
     return row.kind not in {RowKind.TASK, RowKind.SWITCH, RowKind.PARAMETER}
 
 
 def switches(row: FormRow) -> bool:
-    """Whether the row is a switch or a boolean."""
+    """Return whether the row is a switch or a boolean."""
     boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
     return row.kind is RowKind.SWITCH or boolean
 

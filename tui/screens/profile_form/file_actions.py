@@ -40,7 +40,7 @@ OTHERS_SECONDS = 3.0
 
 
 class FileActions:
-    """Actions on the file. `mine`: the file is the user's own; a shipped file is saved as a copy."""
+    """Actions on the file. `mine` is true for the user's own file; a shipped file is saved as a copy."""
 
     def __init__(self, screen: FrameScreen, editor: DraftEditor, line: LineEditor, *, mine: bool) -> None:
         self.mine = mine
@@ -88,7 +88,8 @@ class FileActions:
         self._show_others(await asyncio.to_thread(self._draft.others))
 
     def _show_others(self, editors: Sequence[Editor]) -> None:
-        """Notify once about each console that edits the file too. The first line shows it permanently."""
+        """Notify once about each console that edits the file too. The screen's first line names these
+        consoles permanently."""
         new = [editor for editor in editors if editor not in self.others]
         self.others = editors
         if new:

@@ -1,4 +1,5 @@
-"""The line in which a value is typed: opening the line, checking the text, accepting or discarding it."""
+"""The line in which a value is typed: opening the line, checking the text, and accepting or discarding the
+text."""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ class LineEditor:
     async def _apply(self, row: FormRow, text: str, edits: Sequence[Edit], *, add: bool, moves: bool) -> bool:
         """Make the edits for the text. An added element is shown in its list.
 
-        The cursor goes to the row unless it `moves` on: a question may delay the edits until then.
+        The cursor goes to the row unless `moves` is set, because a question may delay the edits until then.
         """
         if not add:
             return await self._editor.apply(edits, f"set {row.label}", "" if moves else row.key)

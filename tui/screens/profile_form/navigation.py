@@ -1,4 +1,4 @@
-"""Keys that move through the form: problems, folds, sections, find; and more about a row."""
+"""Keys that move through the form by problems, folds, sections and search, and that show more about a row."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class FormNavigation:
 
 
 def _matches(row: FormRow, words: Sequence[str], *, values: bool = False) -> bool:
-    """Whether the row's name has all the words; with `values`, its name and value together."""
+    """Return whether the row's name has all the words; with `values`, its name and value together."""
     value = row.value if values else ""
     text = f"{row.label} {row.path[-1] if row.path else ''} {value}".casefold()
     return all(word in text for word in words)

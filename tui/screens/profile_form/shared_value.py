@@ -24,7 +24,7 @@ LINE_WIDTH = 66
 
 @dataclass(frozen=True, slots=True)
 class SharedChange:
-    """A change of a shared value: the paths that share it, the edited one first, and both outcomes.
+    """A change of a shared value: the paths that share it, the edited path first, and both outcomes.
 
     A diff contains only the removed and added lines, without secrets.
     """

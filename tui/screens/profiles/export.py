@@ -1,4 +1,4 @@
-"""A profile's request in the formats of other tools: shown, copied, saved."""
+"""A profile's request in the formats of other tools: shown, copied and saved."""
 
 from __future__ import annotations
 

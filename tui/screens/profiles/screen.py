@@ -129,7 +129,7 @@ class ProfilesScreen(ListScreen):
             notice.hide()
 
     def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
-        """The rules' known errors."""
+        """Return the rules' known errors."""
         return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:

@@ -134,7 +134,7 @@ class QuotaGridScreen(ListScreen):
         return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
 
     def _used(self, word: str) -> bool:
-        """Whether any region has a limit or usage of the accelerator."""
+        """Return whether any region has a limit or usage of the accelerator."""
         cells = (self._grid.cell(region, word) for region in self._grid.regions)
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
@@ -324,8 +324,8 @@ class QuotaGridScreen(ListScreen):
         self.app.push_screen(MessageScreen(f"Request more: {short_name(name)} in {region}", link))
 
     def _metric_to_request(self, region: str) -> str:
-        """The metric to request: that of the chosen column, the one that the profile lacks, or the fullest,
-        in this order."""
+        """Return the metric to request: the chosen column's metric, else a metric that the profile lacks,
+        else the fullest metric."""
         if self.table.chosen_column in self._grid.words:
             return metric(self.table.chosen_column, preemptible=self._spot)
         pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))

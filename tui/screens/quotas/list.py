@@ -33,7 +33,8 @@ class QuotasScreen(ListScreen):
     BINDINGS = bindings("quotas")
 
     def __init__(self, *, of_cluster: bool = False) -> None:
-        """Set the list. `of_cluster`: queues, quotas of namespaces and node pools, which have no grid."""
+        """Set the list. `of_cluster` selects queues, and quotas of namespaces and node pools, which have no
+        grid."""
         super().__init__()
         self._of_cluster = of_cluster
         self.PLACEHOLDER = "name or namespace" if of_cluster else "name or region"

@@ -285,7 +285,8 @@ def _serves(endpoint: ServingEndpoint) -> str:
 
 
 def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
-    """Whether both are in the same project and region, as a deployment needs."""
+    """Return whether the model and the endpoint are in the same project and region, as a deployment
+    requires."""
     return model.name.rpartition("/models/")[0] == endpoint.name.rpartition("/endpoints/")[0]
 
 

@@ -51,7 +51,8 @@ MOST_JOBS = 20
 
 
 class ModelsScreen(ListScreen):
-    """One row per version; a model's versions are adjacent, the newest first. Many are folded initially."""
+    """One row per version; a model's versions are adjacent, the newest first. Models with many versions are
+    folded initially."""
 
     SCOPE = "models"
     HEADING = "Models"
@@ -186,7 +187,8 @@ class ModelsScreen(ListScreen):
         return made_by(model, self.console.store.jobs, self._outputs)
 
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
-        """The row of a version. `mark` tells whether it is folded; `hidden` are its hidden versions."""
+        """Return the row of a version. `mark` shows whether the model is folded; `hidden` contains the
+        model's hidden versions."""
         job_name = self._job(model)
         newest = self._fitting[model.name][0] is model
         row = ModelRow(model, now, newest, hidden, job_name, self.console.store.jobs.get(job_name))

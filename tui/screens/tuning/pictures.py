@@ -1,4 +1,4 @@
-"""Pictures of a study: the best result so far, results by parameter, the importance of each parameter."""
+"""Pictures of a study: the best result so far, results by parameter, and the importance of each parameter."""
 
 from __future__ import annotations
 

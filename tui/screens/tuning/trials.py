@@ -156,7 +156,8 @@ class TrialsPane(TasksPane):
 
     @property
     def _best(self) -> Task | None:
-        """The best trial. This runs with each key, and a study may have a thousand trials."""
+        """The best trial. This property is read with each key press, and a study may have a thousand
+        trials."""
         job = self.feed.job
         if job is not None and job.tasks is not self._winner[0]:
             self._winner = job.tasks, best(job.tasks, study_of(job))

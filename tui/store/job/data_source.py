@@ -24,7 +24,7 @@ class DataSource:
     """Whether no more data can arrive, e.g. for the log of an ended job."""
     failures: int = 0
     note: str = ""
-    """Unusual method of reading the source, e.g. polled instead of streamed. The reader sets it."""
+    """Unusual method of reading the source, e.g. polled instead of streamed. The reader sets the note."""
     heartbeat: timedelta | None = None
     """Silence after which the source counts as silent; the service sends heartbeats more often."""
 

@@ -1,4 +1,4 @@
-"""All data of one job, updated while `run` runs: the job, its log, its figures, its steps."""
+"""All data of one job, updated while `run` runs: the job, its log, its figures and its steps."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SpecReading:
 
 
 class JobFeed:
-    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` until
+    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` runs until
     cancelled."""
 
     def __init__(
@@ -114,7 +114,8 @@ class JobFeed:
         self._kick = {name: asyncio.Event() for name in self.sources}
 
     def know(self, job: Job | None, read_at: datetime | None = None) -> None:
-        """Show this job until the service answers. Logs and metrics are read even if the job can't be."""
+        """Show this job until the service replies. The feed reads logs and metrics even while the job is
+        unreadable."""
         if self.job is None and job is not None:
             self.job = replace(job, replicas=known_replicas(job))
             self.sources["job"].listed_at = read_at
@@ -148,7 +149,7 @@ class JobFeed:
         return next((s for s in self.sources.values() if s.error is not None), None)
 
     def now(self) -> datetime:
-        """The session's time."""
+        """Return the session's time."""
         return self.session.clock()
 
     def silent_for(self) -> timedelta | None:
@@ -198,8 +199,8 @@ class JobFeed:
         self.kick()
 
     def kick(self, *, failing: bool = False) -> None:
-        """Read all sources now; with `failing`, only the sources that can't be read, as the service may be
-        available again."""
+        """Read all sources now; with `failing`, only the sources that can't be read, because the service may
+        be available again."""
         for name, source in self.sources.items():
             if source.error is not None or not failing:
                 source.failures = 0
@@ -287,7 +288,7 @@ class JobFeed:
             except BackendError as error:
                 self._failed(source, error)
             except Exception as error:
-                # A bug in one source must not end the others. Retry it like any failure.
+                # A bug in one source must not end the others. Retry it like any other failure.
                 LOG.exception("reading the %s of %s failed", name, self.job_name)
                 self._failed(source, broken(error))
             else:

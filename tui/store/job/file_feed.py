@@ -73,7 +73,7 @@ class FileFeed:
         return list(self.buffer.replicas)
 
     def now(self) -> datetime:
-        """The current time."""
+        """Return the current time."""
         return datetime.now(UTC)
 
     def silent_for(self) -> timedelta | None:
@@ -94,7 +94,7 @@ class FileFeed:
                 whole = self.buffer.count_new_lines(AT_ONCE)
                 source.error = None
                 if not before[0] and self.buffer.end:
-                    # Its first lines tell whether the file names replicas.
+                    # The first lines of a file show whether the file names replicas.
                     next(self.buffer.columns(0, 1))
             except OSError as error:
                 more, whole = False, True

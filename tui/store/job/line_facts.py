@@ -38,7 +38,7 @@ class LineFacts:
         self.figures = JobFigures()
         self.training = JobTraining()
         self._clock = clock
-        # A line is read with the state of all lines before it: two readers must not alternate.
+        # Two readers must not alternate, because a line is read with the state of all earlier lines.
         self._one_reader = asyncio.Lock()
 
     async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
@@ -81,7 +81,7 @@ class LineFacts:
 
 
 def may_tell(lines: Lines, at: int) -> bool:
-    """Whether a stored line may contain an event or progress; a cheap check before parsing."""
+    """Return whether a stored line may contain an event or progress; a cheap check before parsing."""
     replica = lines.replicas[at]
     return not is_of_task(replica) and (
         at in lines.payloads or replica == SERVICE or may_report(lines.texts[at])

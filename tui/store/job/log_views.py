@@ -1,4 +1,4 @@
-"""The views of one log pane: the lines that pass the filter, the search matches, the errors."""
+"""The views of one log pane: the lines that pass the filter, the search matches, and the errors."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class LogViews:
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next error after line `number`, or before it with a negative `way`; a traceback is
-        one error. `None` while `errors_unknown`, because the error may be in lines that are not searched yet.
-        """
+        """Return the number of the next error after line `number`, or before it with a negative `way`; a
+        traceback is one error. `None` while `errors_unknown`, because the error may be in lines that are not
+        searched yet."""
         if self._errors is None:
             minimum = max(self.filter.severity, Severity.ERROR)
             self._errors = self.buffer.view(replace(self.filter, severity=minimum, gaps=False))
@@ -129,7 +129,7 @@ class LogViews:
         return found
 
     def _continues(self, errors: View, number: int) -> bool:
-        """Whether the error of that number is a further line of the one before it in its replica."""
+        """Return whether the error on that line continues the previous error of its replica."""
         line, at = self.buffer[number], errors.position(number)
         if not isinstance(line, LogEntry) or line.json is not None:
             return False

@@ -45,7 +45,7 @@ class JobTraining:
         self._reader.pattern = pattern
 
     def tells(self, entry: LogEntry) -> bool:
-        """Whether a line may report training progress; false for nearly every line of text."""
+        """Return whether a line may report training progress; false for nearly every line of text."""
         return entry.json is not None or self.pattern is not None or may_report(entry.message)
 
     def samples(self) -> Sequence[TrainingStep]:

@@ -37,7 +37,8 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """The connection to one context. Run `run` in the background; `on_jobs`, `on_status` report changes."""
+    """The connection to one context. Run `run` in the background; `on_jobs` and `on_status` report
+    changes."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Connection:
         """Return the time of a job's figures: now, or the last read if the job can't be read now."""
         now = self.clock()
         if self.status.state is not ConnectionState.LIVE:
-            # A snapshot says nothing about the present; nor does a list before the first answer.
+            # Neither a snapshot nor a list before the first reply describes the present state.
             return self.read_at or now
         unread = self._snapshot_at if job.name in self.store.unconfirmed else None
         return self.store.read_at_of(job) or unread or now
@@ -166,7 +167,7 @@ class Connection:
             self.poller.visible = self._seen
             self.poller.looked_at = lambda: self.looked_at() if self.looked_at is not None else ()
             await self.poller.run()
-        except Exception as error:  # Whatever a connection does, the console stays up.
+        except Exception as error:  # The console survives any failure of a connection.
             if not isinstance(error, BackendError):
                 LOG.error("the connection to %s failed", self.context.name, exc_info=error)
             self._tell(ConnectionStatus(ConnectionState.FAILED, self.clock(), broken(error)))

@@ -34,7 +34,7 @@ class ConnectionStatus:
 
 
 def not_reached(source: str, since: datetime | None, now: datetime) -> str:
-    """Return e.g. `local not reached for 21s`, worded alike on every screen."""
+    """Return e.g. `local not reached for 21s`, with the same words on every screen."""
     lasts = now - since if since is not None else timedelta(0)
     return f"{source} {NOT_REACHED}" + (f" for {age(lasts)}" if lasts > NOTICED else "")
 

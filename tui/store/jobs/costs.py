@@ -53,7 +53,8 @@ class Costs:
 
     @property
     def changed_on_disk(self) -> bool:
-        """Whether another process, e.g. `vxtui prices refresh`, has fetched prices since (blocking)."""
+        """Whether another process, e.g. `vxtui prices refresh`, has fetched prices since the last load
+        (blocking)."""
         return self._file_version() != self._seen
 
     def _file_version(self) -> tuple[int, ...]:
@@ -82,7 +83,8 @@ class Costs:
         return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 
     def unit_rate(self, job: Job) -> Range | None:
-        """USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded yet."""
+        """Return USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded
+        yet."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -224,7 +226,7 @@ def keep_prices(folder: Path, prices: Prices) -> bool:
 
 
 def table_words(table: Prices) -> str:
-    """Name the price table with its date, which every estimate states."""
+    """Return the name and the date of the price table, which every estimate contains."""
     if table.older is None:
         return f"the built-in table of {table.date}"
     return f"fetched {table.date}, {table.source}; missing prices are from {table.older.date}"

@@ -80,7 +80,8 @@ class Poller:
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """Returns the names of the jobs on the screen. Progress of other ended jobs is not read."""
+        """A function that returns the names of the jobs on the screen. Progress of other ended jobs is not
+        read."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
@@ -103,11 +104,9 @@ class Poller:
         return self._store.read_at is not None and not self._store.active
 
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
-        """Read now. After an action (`hurry`), poll often for a while.
-
-        `connect` lists all jobs. If that fails, or a member of a group is stopped, it reconnects first. That
-        starts a stopped local service, so only a user's request may set it.
-        """
+        """Read now. With `hurry`, after an action, poll often for a while. With `connect`, list all jobs, and
+        reconnect first if the listing fails or a member of a group is stopped. Reconnecting starts a stopped
+        local service, so only a user's request may set `connect`."""
         if hurry:
             self._hurry_until = self._monotonic() + HURRY
         self._progress_due = 0.0
@@ -132,7 +131,7 @@ class Poller:
 
     async def read_once(self) -> None:
         """Read all regions once, then the progress of running jobs if it is due. Most rounds read only jobs
-        that may have changed; some list everything."""
+        that may have changed; some rounds list all jobs."""
         whole = await self.read_jobs()
         await self._on_round()
         if whole:
@@ -188,7 +187,7 @@ class Poller:
             self._requested.discard(job.name)
 
     def _due(self, now: datetime) -> list[Job]:
-        """Return the jobs whose progress is due: running jobs, and once each ended job without progress."""
+        """Return the jobs whose progress is due: running jobs, and each ended job without progress once."""
         if self._monotonic() < self._progress_due:
             return []
         running = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]

@@ -119,7 +119,7 @@ _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at", "ends_at")
 def _job(saved: dict[str, Any]) -> Job:
     _read_times(saved, _TIMES)
     saved["state"] = JobState(saved["state"])
-    # An earlier version wrote no kind: it knew only one.
+    # An earlier version supported only one kind, and did not save it.
     saved.setdefault("kind", kinds()[0].key)
     if "pools" in saved:
         saved["groups"] = tuple(worker_pool(**pool) for pool in saved.pop("pools"))

@@ -22,7 +22,7 @@ NOT_SAID = Progress()
 _EVERY_KIND = "*"
 """Value of `EVERY_KIND` of the backends, repeated because the first paint must not import the backends."""
 _EVERY_REGION = "-"
-"""`EVERY_REGION` of the backends, repeated for the same reason."""
+"""Value of `EVERY_REGION` of the backends, repeated because the first paint must not import the backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RegionStatus:
 
 
 class JobStore:
-    """All jobs of one context. Not thread-safe: it belongs to the event loop."""
+    """All jobs of one context. Not thread-safe: use a store only on the event loop."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
@@ -118,7 +118,7 @@ class JobStore:
         return own_parts(job, self.jobs, self._children)
 
     def ends_with(self, job: Job) -> bool:
-        """Whether the job's parent is still active, so that this job ends when the parent ends."""
+        """Return whether the job's parent is still active, so that this job ends when the parent ends."""
         return any(name in self.active for name in above(job.name, self._parents))
 
     @property
@@ -131,9 +131,9 @@ class JobStore:
         return self.jobs.get(job.parent)
 
     def find(self, reference: str, *, ended: bool = False) -> list[Job]:
-        """Return the jobs a user may mean: by id or resource name; if none matches, by display name; then by
-        a prefix of it. If several share a name, return only the active jobs, or with `ended` only the ended
-        jobs."""
+        """Return the jobs that a user's text may denote: by id or resource name, else by display name, else
+        by a prefix of the display name. If several jobs share a name, return only the active jobs, or with
+        `ended` only the ended jobs."""
         jobs = list(self.jobs.values())
         for fits in (
             [job for job in jobs if reference in {job.id, job.name}],
@@ -208,7 +208,7 @@ class JobStore:
             self.unconfirmed.discard(name)
 
     def _was_listed(self, job: Job) -> bool:
-        """Whether all jobs of the job's kind in its region, or in all regions, were listed."""
+        """Return whether all jobs of the job's kind in its region, or in all regions, were listed."""
         return any(
             (context, region, kind) in self._listed
             for context in ("", job.context)
@@ -266,7 +266,7 @@ class JobStore:
         return JobChange(added=tuple(names), ended=tuple(job for job in jobs if self._just_ended(job)))
 
     def _just_ended(self, job: Job) -> bool:
-        """Whether a new job ended after the first read."""
+        """Return whether a new job ended after the first read."""
         first = self._first_read_at
         return first is not None and job.state.terminal and job.end_time is not None and job.end_time >= first
 
@@ -303,7 +303,8 @@ class JobStore:
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
 
     def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
-        """Record the parents of these jobs' tasks and update known jobs, whose names are returned."""
+        """Record the parents of these jobs' tasks and update known jobs. Return the names of the updated
+        jobs."""
         updated = []
         for job in jobs:
             for name in links(job):
@@ -318,7 +319,8 @@ class JobStore:
 
 
 def _same_listing(job: Job, old: Job) -> bool:
-    """Whether a listing repeats a job's known data. State and times matter only if it differs otherwise."""
+    """Return whether a listing repeats a job's known data. State and times matter only if it differs
+    otherwise."""
     if job.unread is not None and job.unread == old.unread:
         return True
     if job.state is not old.state or job.update_time != old.update_time:

@@ -21,8 +21,8 @@ class LineFilter:
     """Selects the lines that a view shows. No `replicas` means all; a gap always passes unless `gaps` is
     false.
 
-    `text` returns the text of an entry that `pattern` and `without` search: the shown text. It must return
-    the message itself if that has neither a payload nor control characters.
+    `text` returns the text of an entry that `pattern` and `without` search: the shown text. `text` must
+    return the message itself if the entry has neither a payload nor control characters.
     """
 
     replicas: frozenset[str] = frozenset()

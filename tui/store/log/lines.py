@@ -19,8 +19,8 @@ Key = tuple[int, str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 GAP = 255
-"""The severity code of a gap. An entry's code is its severity divided by 100; its upper four bits are one
-more than the code of the service's label, if that is another one."""
+"""The severity code of a gap. An entry's code is its severity divided by 100. If the service's label differs,
+the upper four bits are the label's code plus one."""
 _LEVELS = bytes(code if code == GAP else code & 0xF for code in range(256))
 _SEVERITIES = {int(severity) // 100: severity for severity in Severity}
 _json_text = json.JSONEncoder(ensure_ascii=False, default=str).encode

@@ -75,7 +75,7 @@ def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> l
 
 
 def _is_unlocked(folder: Path) -> bool:
-    """Whether no console has the log open."""
+    """Return whether no console has the log open."""
     try:
         with (folder / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,7 +24,8 @@ SMALL = 4 * 1024 * 1024
 
 
 def suits(path: Path, pattern: Pattern) -> bool:
-    """Whether ripgrep is installed, the file is large, and both engines agree on the pattern's meaning."""
+    """Return whether ripgrep is installed, the file is large, and both engines agree on the pattern's
+    meaning."""
     if shutil.which("rg") is None or _OTHERWISE.search(pattern.text) or not pattern.text.isascii():
         return False
     try:
@@ -59,7 +60,7 @@ async def search(path: Path, pattern: Pattern) -> array[int] | None:
 
 
 async def _shown_as_written(path: Path) -> bool:
-    """Whether every line is shown literally. The check runs once per size of the file."""
+    """Return whether every line is shown literally. The check runs once per size of the file."""
     status = await asyncio.to_thread(path.stat)
     known = (path, status.st_size, status.st_mtime_ns)
     if known not in _PLAIN:

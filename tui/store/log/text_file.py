@@ -248,7 +248,8 @@ class TextFile:
         os.close(self._fd)
 
     def _end_of_line(self, at: int) -> bytes:
-        """The end of a long line that begins in a block: the last state of a bar that rewrites itself."""
+        """Return the end of a long line that begins in a block: the last state of a bar that rewrites
+        itself."""
         next_line = bisect_right(self._starts, self._starts[at + 1]) - 1
         data = os.pread(self._fd, LINE + BLOCK, min(next_line * BLOCK, self._size) - LINE)
         cut = data.find(b"\n", LINE - 1)
@@ -275,7 +276,7 @@ def as_lines(first: int, texts: list[str]) -> Lines:
             replica, label = streamed["replica"], Severity[streamed["label"]]
             message = text[streamed.end() :]
             shown = f"{streamed['time']} {message}"
-        # A block may have as many empty lines as bytes: they have the severity of the line before them.
+        # A block may have as many empty lines as bytes. An empty line has the severity of the previous line.
         code = judge(replica, label, message, fields) // 100 if message else code
         codes.append(code)
         messages.append(shown)

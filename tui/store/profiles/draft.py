@@ -22,7 +22,7 @@ MAX_UNDO = 500
 
 
 class FileChanged(Exception):
-    """Another program has changed the file since it was read. `gone`: the file was deleted."""
+    """Another program has changed the file since it was read. `gone` is true if the file was deleted."""
 
     def __init__(self, path: Path, *, gone: bool = False) -> None:
         super().__init__(f"{path} {'was deleted' if gone else 'was changed by another program'}")
@@ -69,8 +69,9 @@ class Draft:
     # Changes
 
     def preview(self, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-        """The text with these edits, or with `everywhere` in all parts that share the values; the draft is
-        unchanged. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist."""
+        """Return the text with these edits, or with `everywhere` in all parts that share the values; the
+        draft is unchanged. Raises ProfileInvalid if the text is not YAML, or an edit's path does not exist.
+        """
         return apply(self.text, str(self.path), edits, everywhere=everywhere) if edits else self.text
 
     def shares(self, edits: Sequence[Edit]) -> list[FieldPath]:
@@ -136,7 +137,7 @@ class Draft:
         """
         target = self.path.resolve()
         with contextlib.ExitStack() as stack:
-            # If two consoles save at the same time, the second sees the first one's text.
+            # If two consoles save at the same time, the second console reads the first console's text.
             with contextlib.suppress(OSError):
                 stack.enter_context(self._unsaved.lock())
             if over:
@@ -214,5 +215,6 @@ class Draft:
         self._unsaved.delete(kept)
 
     def offered(self) -> UnsavedCopy | None:
-        """The newest unsaved changes of a console that ended without saving; `None` if there are none."""
+        """Return the newest unsaved changes of a console that ended without saving; `None` if there are
+        none."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

@@ -123,7 +123,8 @@ class ProfileEntry:
         return {} if self.offer is None else self.offer(values, region)
 
     def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The errors and warnings of a launch in this context, one sentence each; takes milliseconds."""
+        """Return the errors and warnings of a launch in this context, one sentence each; takes
+        milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
 
@@ -134,7 +135,8 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def size_of(job: Mapping[str, Any]) -> str:
-    """The size of a launch, e.g. `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks, e2-standard-4`."""
+    """Return the size of a launch, e.g. `4 replicas, a2-highgpu-8g`; for a pipeline `7 tasks,
+    e2-standard-4`."""
     if groups := groups_of(job):
         return _size_of_groups(groups)
     known = custom_jobs(job)

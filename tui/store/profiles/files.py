@@ -81,8 +81,8 @@ def copy_profile(source: Path, folder: Path, name: str) -> Path:
 
 
 def bring_files(source: Path, target: Path) -> None:
-    """Copy the files that a profile names relative to itself to where its copy names them. Existing files are
-    not overwritten; the rules report missing files. Raises OSError."""
+    """Copy the files that a profile names by relative paths to the same paths beside its copy. Existing files
+    are not overwritten; the rules report missing files. Raises OSError."""
     try:
         profile = load(decode(read_regular(target, MAX_BYTES), str(target)), str(target), target.stem)
     except ProfileInvalid:

@@ -167,7 +167,8 @@ def _named_accelerators(profile: Profile) -> int:
 
 
 def shape(profile: Profile) -> str:
-    """The machines, e.g. `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 × …`."""
+    """Return the machines, e.g. `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; for a study `8 trials of 1 ×
+    …`."""
     if profile.format.spec(profile.body) is None:
         return size_of(profile.outline())
     counts: dict[str, list[str]] = {}
@@ -212,8 +213,8 @@ def _summary(problem: Problem) -> str:
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
-    """Render a profile for a context and check it. The region is the given one; by default the profile's, or
-    the context's first. Raises ProfileInvalid if a value does not match its parameter."""
+    """Render a profile for a context and check it. The region defaults to the profile's, or else to the
+    context's first. Raises ProfileInvalid if a value does not match its parameter."""
     local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:

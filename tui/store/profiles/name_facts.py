@@ -19,7 +19,7 @@ NO_COMMIT = "nogit"
 
 
 def blocks(template: str) -> bool:
-    """Whether `name_facts` runs git or looks up the user for this template, which may take seconds."""
+    """Return whether `name_facts` runs git or looks up the user for this template, which may take seconds."""
     return any(f"{{{slow}}}" in template for slow in ("git", "user"))
 
 
@@ -38,7 +38,8 @@ def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFact
 def named(
     job: Mapping[str, Any], profile: Path, now: datetime, existing_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """A custom job with the placeholders of its name filled in. `{n}` counts `existing_names`. Blocking."""
+    """Return a custom job with the placeholders of its name filled in. `{n}` counts `existing_names`.
+    Blocking."""
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)

@@ -43,7 +43,7 @@ class ProfilePreferences:
             return
 
     def is_favourite(self, entry: ProfileEntry) -> bool:
-        """Whether the profile is a favourite."""
+        """Return whether the profile is a favourite."""
         return entry.key in self._favourites
 
     def toggle(self, entry: ProfileEntry) -> bool:
@@ -62,8 +62,8 @@ class ProfilePreferences:
     def ordered(
         self, entries: Sequence[ProfileEntry], context: str, *, local: bool, family: str = ""
     ) -> list[ProfileEntry]:
-        """Sort: the last launched in the context, the favourites, on this machine the runnable ones, the
-        others. Profiles for a service family other than `family`, if given, come last."""
+        """Sort profiles: the last launched in the context, then favourites, then on this machine the profiles
+        that run there, then the others. Profiles of a service family other than `family` come last."""
         last = self._last.get(context)
 
         def rank(entry: ProfileEntry) -> tuple[bool, bool, bool, bool]:
@@ -73,7 +73,7 @@ class ProfilePreferences:
         return sorted(entries, key=rank)
 
     def _save(self) -> None:
-        """Save. A failing disk does not prevent their current use."""
+        """Save the preferences. A failing disk does not prevent their current use."""
         data: dict[str, Any] = {"favourites": sorted(self._favourites), "last": self._last}
         with contextlib.suppress(OSError):
             write_whole(self._path, json.dumps(data).encode())

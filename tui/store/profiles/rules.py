@@ -22,7 +22,7 @@ class RuleResult:
 
 
 class ProfileRules:
-    """Checks each version of a file once per context. `known` answers at once, `check` works in a thread."""
+    """Checks each version of a file once per context. `known` returns at once; `check` runs in a thread."""
 
     def __init__(self) -> None:
         self._results: dict[str, tuple[Version, RuleResult]] = {}

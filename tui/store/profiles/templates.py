@@ -33,7 +33,7 @@ def read_beside(file: str, named: str) -> Template:
 
 
 def is_compiled(path: Path) -> bool:
-    """Whether a file is a compiled pipeline. Never raises."""
+    """Return whether a file is a compiled pipeline. Never raises."""
     return compiled(read_beside(str(path), path.name).spec)
 
 

@@ -1,9 +1,7 @@
-"""Unsaved changes of one file: each console stores its own, and knows which consoles have the file open.
-
-A console that has the file open holds an flock, which the kernel releases however the console ends. Changes
-belong to their console while it runs; all others are offered to the console that opens the file next. All
-methods block. They ignore a disk that can't be written, so that nothing is stored.
-"""
+"""Unsaved changes of one file. Each console stores its own changes, and detects the other consoles that have
+the file open. A console with the file open holds an flock, which the kernel releases when the console ends,
+even by a crash. Changes belong to their console while it runs; all other changes are offered to the next
+console that opens the file. All methods block. They ignore write errors, and then store nothing."""
 
 from __future__ import annotations
 
@@ -156,7 +154,7 @@ def _try_lock(fd: int) -> bool:
 
 
 def _is_held(mark: Path) -> bool:
-    """Whether another process holds the lock. An unheld lock file is deleted."""
+    """Return whether another process holds the lock. An unheld lock file is deleted."""
     try:
         fd = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Find a resource in what the regions returned, and report the regions that could not be read."""
+"""Find a resource in the regions' responses, and report the regions that could not be read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
 
     Raises:
         NotFound: there is none, and every region could be read.
-        BackendError: a region could not be read; it may have the resource, or another of this name.
+        BackendError: a region could not be read; it may have the resource, or another resource of this name.
         VerbFailure: several resources have the name; the message lists them.
     """
     sure = [item for item in results.items if reference in {item.name, "" if noun.chosen_id else item.id}]

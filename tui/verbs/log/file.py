@@ -98,7 +98,8 @@ class FilePrinter:
 
 
 def _json(entry: LogEntry, number: int) -> str:
-    """One object per line; a line of a file has no time, and only a line of stream-logs a replica."""
+    """Return one object per line. A line of a file has no time, and only a line of stream-logs has a
+    replica."""
     line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
     replica = {"replica": entry.replica} if entry.replica else {}
     return json.dumps(line | replica | {"json": entry.json}, ensure_ascii=True)

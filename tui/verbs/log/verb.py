@@ -111,7 +111,8 @@ async def logs(  # noqa: PLR0917 - one for each option
 
 
 def _check_source(job: str | None, path: Path | None, *, of_a_job: bool) -> None:
-    """Raise UsageError unless the log is a job's or a file's. `of_a_job` is whether an option needs a job."""
+    """Raise UsageError unless the log is a job's or a file's. `of_a_job` is true if an option requires a
+    job."""
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None and of_a_job:
@@ -162,7 +163,7 @@ def _pattern(text: str | None) -> Pattern | None:
 
 def parse_since(text: str, now: datetime) -> datetime:
     """Parse a time, or a duration before `now`; a time without a zone is in this machine's zone. Raises
-    VerbFailure if it is neither."""
+    VerbFailure for any other text."""
     try:
         return parse_time(text, now=now, start=None)
     except ValueError as error:

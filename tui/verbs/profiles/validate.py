@@ -175,7 +175,8 @@ def _notes(file: _File) -> list[Problem]:
 
 
 async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
-    """The problems left after fixing one file, and the change as a unified diff; "" if nothing changed."""
+    """Return the problems left after fixing one file, and the change as a unified diff; "" if nothing
+    changed."""
     before = _look(file, where)
     if file.command and before:
         note(

@@ -99,7 +99,7 @@ async def _captured(
 async def _in_the_browser(
     run: Run, backend: Backend, job: Job, replica: str, command: tuple[str, ...]
 ) -> int:
-    """Print the address of the replica's shell. Raises VerbFailure if there is none, or for a command."""
+    """Print the address of the replica's shell. Raises VerbFailure without an address, or for a command."""
     # A listing omits the addresses.
     uri = web_shell(await backend.job_service(job.runner).get(job.runner), replica)
     if command or not uri:

@@ -49,7 +49,7 @@ async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
     try:
         code = await running.process.wait()
     except asyncio.CancelledError:
-        # Ctrl+C and SIGTERM are the normal ways to end it.
+        # Ctrl+C and SIGTERM are the normal ways to end TensorBoard.
         return 0
     if code > 0:
         raise TensorBoardError(f"TensorBoard has ended with exit code {code}.")

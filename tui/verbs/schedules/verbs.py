@@ -209,7 +209,8 @@ def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
 
 
 def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
-    """Return the pipeline job of each run, named like the schedule: the service fills in no placeholders."""
+    """Return the pipeline job of each run, named like the schedule, because the service fills in no
+    placeholders."""
     name = str(resource.get("displayName", ""))
     if not name or is_template(name):
         problem = name_problem(schedule)

@@ -136,7 +136,7 @@ def _percents(split: Sequence[str]) -> dict[str, int]:
 
 
 async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -> Loads:
-    """Return the load of the last minutes. A note reports why there is none."""
+    """Return the load of the last minutes. If there is no load, a note reports the reason."""
     try:
         return await backend.serving.loads(shown)
     except BackendError as error:

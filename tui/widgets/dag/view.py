@@ -29,7 +29,7 @@ MARGIN_X, MARGIN_Y = 6, 2
 
 @dataclass(frozen=True, slots=True)
 class DagNode:
-    """One box: a glyph in its colour, a name, a short note. `wide` is the greatest width of the note."""
+    """One box: a glyph in its colour, a name, and a short note. `wide` is the greatest width of the note."""
 
     id: str
     glyph: Content
@@ -45,7 +45,7 @@ class DagNode:
         return 1 + 2 + min(cell_len(self.name), LONGEST_NAME) + 1 + self.wide + 1
 
     def text(self, *, cursor: bool) -> Content:
-        """The text of the box."""
+        """Return the text of the box."""
         name = self.name
         room = min(cell_len(name), LONGEST_NAME)
         if cell_len(name) > room:

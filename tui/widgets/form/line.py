@@ -38,7 +38,8 @@ class FormLine(Input):
 
     @dataclass
     class Left(Message):
-        """Accept the text and move the cursor by `move` rows. `clicked`: the focus went elsewhere."""
+        """Accept the text and move the cursor by `move` rows. `clicked` is true if the focus went
+        elsewhere."""
 
         move: int
         clicked: bool = False

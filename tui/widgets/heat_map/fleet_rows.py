@@ -150,7 +150,7 @@ def _title(
 
 
 def _summary(measured: Sequence[tuple[float, HeatCell]], measure: Measure) -> Content:
-    """Return the mean, and the worst cell if there is one."""
+    """Return the mean of the cells, and the worst cell if any cell has a value."""
     values = [value for value, _ in measured]
     if measure is Measure.LAG:
         value, spot = max(measured, key=lambda pair: pair[0])
@@ -177,7 +177,8 @@ def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
 def cell_text(
     spot: HeatCell, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
 ) -> Content:
-    """All facts about one cell: job, replica, value, age, source. `step` is the replica's last step."""
+    """Return all facts about one cell: job, replica, value, age and source. `step` is the replica's last
+    step."""
     name = [(plain(spot.replica), "bold")]
     if spot.accelerator:
         name.append((f"  GPU {plain(spot.accelerator)}", "bold"))

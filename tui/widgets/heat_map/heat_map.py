@@ -437,7 +437,7 @@ def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> l
         if at == lit:
             if run:
                 segments.append(Segment(run, style))
-            # A reversed full block would look empty: the cursor's cell shows the level's digit.
+            # A reversed full block would look empty, so the cursor's cell shows the level's digit.
             segments.append(Segment(glyph(code, ascii_only=True), cursor))
             run, style = "", paint.base
         elif own is style:

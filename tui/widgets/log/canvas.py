@@ -80,8 +80,8 @@ class LogCanvas(ScrollView):
     def _show_thumb(self) -> None:
         """Move the scroll bar's thumb only if its cells change, because drawing it is expensive.
 
-        There is no thumb while following: it would scroll away with the lines and be sent again for each
-        line.
+        There is no thumb while following, because it would scroll away with the lines and be sent again for
+        each line.
         """
         height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
         if self.following:
@@ -177,7 +177,8 @@ class LogCanvas(ScrollView):
         return Strip(segments, strip.cell_length + pad)
 
     def _extra_styles(self) -> Callable[[int], str]:
-        """A function from a line's number to its extra style: the cursor's, the marked range's, or ""."""
+        """Return a function from a line's number to its extra style: the cursor's, the marked range's, or
+        ""."""
         if self.following or self._cursor is None:
             return lambda _: ""
         cursor = self.buffer.find(self._cursor)

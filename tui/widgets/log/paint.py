@@ -133,7 +133,7 @@ class LinePainter:
         return self.wrapped or self.json is JsonForm.PRETTY
 
     def _spread(self, line: Line) -> bool:
-        """Whether this line occupies several rows."""
+        """Return whether this line occupies several rows."""
         return self.wrapped or (
             self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
         )

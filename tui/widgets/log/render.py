@@ -163,7 +163,8 @@ def line_text(line: Line) -> str:
 
 
 def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
-    """A line with its time, replica and severity, for the clipboard and for files; a file's line as it is."""
+    """Return a line with its time, replica and severity, for the clipboard and for files; a line of a file is
+    unchanged."""
     moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(line, LogGap):
         return f"{moment} {gap_text(line, 0).strip()}"

@@ -39,7 +39,7 @@ SIDE = 16
 
 
 class LogView(LogCanvas, can_focus=True):
-    """Shows a log. `tick` shows new lines; `Moved` tells that the status line may have changed."""
+    """Shows a log. `tick` shows new lines; `Moved` reports that the status line may have changed."""
 
     BINDINGS = bindings("logview")
     ALLOW_SELECT = True
@@ -337,10 +337,8 @@ class LogView(LogCanvas, can_focus=True):
         return self._jump(self.views.match, way)
 
     def next_error(self, way: int) -> bool | None:
-        """Go to the next error after the cursor, or before it. Return whether there is one.
-
-        `None`: not known yet. Call it again to continue the search.
-        """
+        """Go to the next error after the cursor, or before it. Return whether there is one; `None` if unknown
+        so far. Another call continues the search."""
         jumped = self._jump(self.views.error, way)
         return None if not jumped and self.views.errors_unknown else jumped
 
@@ -371,13 +369,13 @@ class LogView(LogCanvas, can_focus=True):
         self._keep_place()
 
     def next_json(self) -> None:
-        """Switch the format of JSON lines: message, raw, field by field."""
+        """Switch the format of JSON lines: message, raw, or field by field."""
         order = list(JsonForm)
         self.paint.json = order[(order.index(self.paint.json) + 1) % len(order)]
         self._keep_place()
 
     def next_times(self) -> None:
-        """Switch the time column: clock, offset from the start, none."""
+        """Switch the time column: clock, offset from the start, or none."""
         order = list(TimeColumn)
         self.paint.times = order[(order.index(self.paint.times) + 1) % len(order)]
         self._keep_place()

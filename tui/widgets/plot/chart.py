@@ -113,7 +113,7 @@ def downsample(
 
 
 def finite_part(line: ChartLine) -> ChartLine:
-    """Return the line without NaN and infinity: the loss of a diverged run is NaN."""
+    """Return the line without NaN and infinity, because the loss of a diverged run is NaN."""
     if all(map(math.isfinite, line.y)):
         return line
     points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
@@ -226,7 +226,7 @@ class Chart(VerticalGroup):
         return shown
 
     def _title_figures(self) -> list[Content]:
-        """Return the texts after the title: its unit, the crosshair, the value of each line."""
+        """Return the texts after the title: its unit, the crosshair, and the value of each line."""
         parts: list[Content] = []
         if self.format.unit:
             parts.append(Content.styled(f" {self.format.unit}", "$text-muted"))

@@ -13,7 +13,7 @@ _SIDE, _FOOT, _CORNER = "┃┏", "━┗┛", "└"
 
 
 class OpenPlot(PlotWidget):
-    """A plot with thin axes. It imports numpy, so import this module when a plot is mounted."""
+    """A plot with thin axes. The module imports numpy, so import it only when a plot is mounted."""
 
     def _render_plot(self) -> None:
         super()._render_plot()

@@ -93,5 +93,6 @@ _FOLDED: WeakKeyDictionary[App[object], dict[str, set[str]]] = WeakKeyDictionary
 
 
 def folded_in(app: App[object], table: str) -> set[str]:
-    """The keys of the columns that the user has hidden in tables of this name, for this run of the app."""
+    """Return the keys of the columns that the user has hidden in tables of this name, for this run of the
+    app."""
     return _FOLDED.setdefault(app, {}).setdefault(table, set())

@@ -3,7 +3,7 @@
 Rows are shown in the order of their keys. Their cells are given (`show`) or created when a row comes into
 view (`show_lazily`); only the changed cells of a row are painted. The cursor and the marks follow the key
 through refresh, sort and removal, so that a key press acts on the row under the cursor. If not all columns
-fit, the least important ones are left out, and the user can hide more.
+fit, the least important columns are left out, and the user can hide more.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class Table(ScrollView, can_focus=True):
     ) -> None:
         """Show these rows in this order. `cells` holds the new and changed rows.
 
-        Only changes are painted. The cursor stays on its row; if that row was removed, it goes to the row at
-        its position. `parents` puts rows below others that can be closed.
+        Only changes are painted. The cursor stays on its row; if that row was removed, the cursor goes to the
+        row at its position. `parents` puts rows below others that can be closed.
         """
         self._make = None
         known, changed = self._rows, []
@@ -212,7 +212,7 @@ class Table(ScrollView, can_focus=True):
         self._choose_columns()
 
     def set_sort(self, column: str, reverse: bool) -> None:
-        """Show the sort column in the header. `reverse`: the largest value is on top."""
+        """Show the sort column in the header. With `reverse`, the largest value is on top."""
         if (self.sorted_by, self.reverse) != (column, reverse):
             self.sorted_by, self.reverse = column, reverse
             self._repaint_header()
@@ -240,7 +240,7 @@ class Table(ScrollView, can_focus=True):
         return self._shown.group(key) if key is not None else None
 
     def is_open(self, group: str) -> bool:
-        """Whether the rows of this group are shown."""
+        """Return whether the rows of this group are shown."""
         return group not in self._shown.closed
 
     def open_group(self, group: str, on: bool) -> None:
@@ -413,7 +413,8 @@ class Table(ScrollView, can_focus=True):
         page, top = self.size.height - 1, int(self.scroll_target_y)
         if at is None or page <= 0:
             return
-        # Force it: before the first layout with these rows there is no scroll bar, and nothing would scroll.
+        # Force the scroll, because before the first layout with these rows there is no scroll bar and nothing
+        # would scroll.
         if at < top:
             self.scroll_to(y=at, animate=False, force=True)
         elif at >= top + page:
@@ -475,7 +476,8 @@ class Table(ScrollView, can_focus=True):
         self.refresh(Region(0, 0, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows are drawn once and cached: Textual's cache would draw each as text and styles again."""
+        """Return the lines of a region, drawn once and cached; Textual's cache would draw each row as text
+        and styles again."""
         left, right = crop.column_span
         lines = [self.render_line(y) for y in crop.line_range]
         return lines if right - left == self.size.width else [line.crop(left, right) for line in lines]

@@ -138,7 +138,7 @@ class EventIndex:
             self._assigned.get(event.node, {}).pop((place[0], event.about), None)
 
     def get(self, key: str) -> ClusterEvent | None:
-        """The Event with this key."""
+        """Return the Event with this key."""
         return self._events.get(key)
 
     def about(self, namespace: str, kind: str, name: str) -> list[ClusterEvent]:

@@ -58,12 +58,13 @@ def failure_of(pod: Pod, replica: str, count: int = 0) -> ReplicaFailure:
 
 
 def failed_by_itself(pod: Pod) -> bool:
-    """Whether the pod failed on its own, and not because it was deleted or its job was suspended or ended."""
+    """Return whether the pod failed on its own, and not because it was deleted or its job was suspended or
+    ended."""
     return pod.state is JobState.FAILED and not pod.stopped
 
 
 def restarted_in_place(pod: Pod) -> bool:
-    """Whether the container runs again after a failure, or will run again."""
+    """Return whether the container runs again after a failure, or will run again."""
     return not pod.state.terminal and pod.failed_at is not None and bool(pod.exit_code)
 
 
@@ -105,7 +106,7 @@ def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
 
 
 def _follows(failure: ReplicaFailure, chain: Sequence[ReplicaFailure]) -> bool:
-    """Whether a failure belongs to the incident: a separate cause starts a new incident."""
+    """Return whether a failure belongs to the incident: a separate cause starts a new incident."""
     last = chain[-1].at
     if last is None or failure.at is None or failure.at - last > ONE_CAUSE:
         return False

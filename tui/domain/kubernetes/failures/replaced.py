@@ -111,7 +111,7 @@ class _Run:
     """Creation time of the replica's next pod."""
 
     def during(self, event: ClusterEvent) -> bool:
-        """Whether an Event was recorded while the pod existed."""
+        """Return whether an Event was recorded while the pod existed."""
         after = self.began is None or event.last is None or event.last >= self.began - _SECOND
         return after and (self.until is None or event.first is None or event.first <= self.until + _SECOND)
 
@@ -138,8 +138,8 @@ class _Reports:
     """The operator's Events about deleted pods; one Event counts repeated deletions."""
 
     def removes(self, run: _Run, failure: ReplicaFailure | None) -> bool:
-        """Whether the operator deleted a healthy pod while it ran. The operator deletes failed pods too, but
-        these do not stop, or another Event explains their end."""
+        """Return whether the operator deleted a healthy pod while it ran. The operator deletes failed pods
+        too, but these do not stop, or another Event explains their end."""
         event, killed = self.deleted.get(run.name), run.killed
         if killed is None or event is None or event.first is None or event.last is None:
             return False
@@ -161,7 +161,7 @@ class Replaced:
     """The last time at which the operator ended a replica on purpose, by replica id."""
 
     def leaves(self, failure: ReplicaFailure) -> bool:
-        """Whether a replica only exited after a checkpoint because others were removed."""
+        """Return whether a replica only exited after a checkpoint because others were removed."""
         return _leaves(failure, self.removed.values())
 
 
@@ -206,7 +206,7 @@ def _leaves(failure: ReplicaFailure, removed: Iterable[datetime]) -> bool:
 
 
 def counts_all(owner: OwningJob, pods: Iterable[Pod], events: EventIndex) -> bool:
-    """Whether Events cover all predecessors of `pods`, from the first pod of each name on."""
+    """Return whether Events cover all predecessors of `pods`, from the first pod of each name on."""
     since: dict[str, datetime | None] = {}
     for event in events.about(owner.namespace, owner.kind, owner.name):
         match = CREATED.match(event.message) if event.reason == CREATED_POD else None
@@ -319,7 +319,7 @@ def _failure(
 
 
 def _said_better(run: _Run) -> bool:
-    """Whether an Event, which may arrive after the pod's last state, explains the end of its node."""
+    """Return whether an Event, which may arrive after the pod's last state, explains the end of its node."""
     vague = run.seen is not None and run.seen.reason in {"NodeLost", "ContainerStatusUnknown"}
     return vague and run.cause is not None and run.cause.reason not in _ENDS_WITH_NODE
 
@@ -360,7 +360,7 @@ def _reason(
 
 
 def _about(run: _Run, event: ClusterEvent, near: datetime | None) -> bool:
-    """Whether an Event of a node may explain the end of a pod there."""
+    """Return whether an Event of a node may explain the end of a pod there."""
     if near is None:
         return run.during(event)
     times = [time for time in (event.first, event.last) if time is not None]

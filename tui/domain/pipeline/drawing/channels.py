@@ -37,7 +37,8 @@ class Turn:
 
 
 def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
-    """The turns of each net from left to right, and the number of tracks; a straight net has no turns."""
+    """Return the turns of each net from left to right, and the number of tracks; a straight net has no
+    turns."""
     turns: dict[str, list[Turn]] = {wire.net: [] for wire in wires}
     bent = [wire for wire in wires if not wire.straight]
     used_rows = {wire.left for wire in wires} | {row for wire in wires for row in wire.rights}
@@ -69,7 +70,7 @@ def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
 
 
 def _before(parts: Sequence[Wire]) -> list[set[int]]:
-    """The parts that must turn before each part, because they leave a row that it enters."""
+    """Return the parts that must turn before each part, because they leave a row that it enters."""
     leaves = {part.left: at for at, part in enumerate(parts)}
     before: list[set[int]] = [set() for _ in parts]
     for at, part in enumerate(parts):
@@ -83,7 +84,7 @@ def _before(parts: Sequence[Wire]) -> list[set[int]]:
 
 
 def _cycle(count: int, before: Sequence[set[int]]) -> list[int]:
-    """Parts that wait for each other in a cycle; empty without a cycle."""
+    """Return parts that wait for each other in a cycle; empty without a cycle."""
     done: set[int] = set()
     for start in range(count):
         path: list[int] = []
@@ -105,7 +106,7 @@ def _cycle(count: int, before: Sequence[set[int]]) -> list[int]:
 
 
 def _free_row(wire: Wire, used: set[int]) -> int:
-    """The nearest row that no other net uses."""
+    """Return the nearest row that no other net uses."""
     middle = sum(wire.span) // 2
     distance = 0
     while True:
@@ -116,7 +117,7 @@ def _free_row(wire: Wire, used: set[int]) -> int:
 
 
 def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
-    """The parts from left to right with few crossings, in an order that respects `before`."""
+    """Return the parts from left to right with few crossings, in an order that respects `before`."""
     left = sorted(range(len(parts)), key=lambda at: (parts[at].left, at))
     ordered: list[int] = []
     while left:
@@ -138,7 +139,7 @@ def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
 
 
 def _crossed(first: Wire, second: Wire) -> int:
-    """The number of crossings of two nets if the first net turns to the left of the other."""
+    """Return the number of crossings of two nets if the first net turns to the left of the other."""
     low, high = first.span
     count = int(low < second.left < high)
     low, high = second.span

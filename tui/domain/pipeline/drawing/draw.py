@@ -4,7 +4,7 @@
                 └─▸✓ baseline ─┘
 
 A line that leaves a node branches to all that wait for it, and never turns back; lines of several nodes meet
-only in front of the node that they lead to. Where two cross, the upright one is whole: `─│─`.
+only in front of the node that they lead to. Where two lines cross, the vertical line is unbroken: `─│─`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Canvas:
         arms[owner] = arms.get(owner, 0) | arm
 
     def _moved(self, width: int) -> Drawing:
-        """The drawing, moved so that its first row is 0."""
+        """Return the drawing, moved so that its first row is 0."""
         lines = {cell: _character(list(arms.values())) for cell, arms in self._arms.items()}
         lines |= dict.fromkeys(self._arrows, ARROW)
         for box in self._boxes.values():
@@ -188,7 +188,7 @@ def _rights(item: Item, ends: Mapping[tuple[Item, Item], int]) -> tuple[int, ...
 
 
 def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) -> list[Cell]:
-    """The cells at which a line bends between an item and its end row."""
+    """Return the cells at which a line bends between an item and its end row."""
     corners: list[Cell] = []
     row = item.row
     for turn in turns:
@@ -200,12 +200,12 @@ def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) ->
 
 
 def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
-    """The cells of an edge, without duplicates, from the end of its first box."""
+    """Return the cells of an edge, without duplicates, from the end of its first box."""
     return tuple((x, y - top) for x, y in dict.fromkeys(path) if x >= box.x + box.width)
 
 
 def _character(arms: Iterable[int]) -> str:
-    """The character of a cell; where two lines cross, the vertical line's character."""
+    """Return the character of a cell; where two lines cross, the vertical line's character."""
     crossing = list(arms)
     upright = next((arm for arm in crossing if arm & (UP | DOWN)), crossing[0])
     return _LINES[upright]

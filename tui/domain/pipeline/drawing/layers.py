@@ -40,7 +40,7 @@ class Item:
 
 
 def layered(nodes: Sequence[Node]) -> list[list[Item]]:
-    """The items of each layer, ordered for few crossings. Raises NotDrawable for a cycle."""
+    """Return the items of each layer, ordered for few crossings. Raises NotDrawable for a cycle."""
     layer = _layers(nodes)
     columns: list[list[Item]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     items: dict[str, Item] = {}
@@ -72,7 +72,7 @@ def _followers(nodes: Iterable[Node]) -> dict[str, list[str]]:
 
 
 def _layers(nodes: Sequence[Node]) -> dict[str, int]:
-    """Each node's layer: the first layer after all nodes that it waits for."""
+    """Return each node's layer: the first layer after all nodes that it waits for."""
     after: Mapping[str, tuple[str, ...]] = {node.id: node.after for node in nodes}
     layers: dict[str, int] = {}
     left = list(nodes)

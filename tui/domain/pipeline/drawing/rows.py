@@ -30,8 +30,8 @@ def place(columns: Sequence[Sequence[Item]]) -> None:
 
 
 def entries(column: Sequence[Item]) -> dict[Item, list[int]]:
-    """The rows at which lines enter each node, in the order of their sources. A single line enters in the
-    node's own row; several lines enter as close to their sources as the nodes above and below allow."""
+    """Return the rows at which lines enter each node, in the order of their sources. A single line enters in
+    the node's own row; several lines enter as close to their sources as the nodes above and below allow."""
     rows_of_entries: dict[Item, list[int]] = {}
     first = -(10**6)
     for at, item in enumerate(column):
@@ -75,14 +75,14 @@ def _settle(column: Sequence[Item], targets: Sequence[float]) -> None:
 
 
 def _distinct(starts: Sequence[int], first: int, last: int) -> list[int]:
-    """Rows from `first` to `last`, each below the previous row and close to its start."""
+    """Return the rows from `first` to `last`, each below the previous row and close to its start."""
     fitted = _isotonic([start - at for at, start in enumerate(starts)], [1.0] * len(starts))
     most = last - len(starts) + 1
     return [min(most, max(first, round(value))) + at for at, value in enumerate(fitted)]
 
 
 def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The nearest values, by least squares, that never decrease."""
+    """Return the nearest values, by least squares, that never decrease."""
     blocks: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):
         mean, total, count = value, weight, 1

@@ -59,7 +59,7 @@ def _meant(name: str) -> tuple[str, bool]:
     smallest = _smallest(name)
     if smallest:
         return smallest, True
-    # A wrong number is never a typing error: 33 is not 32.
+    # A wrong number is never treated as a typing error: 33 is not a misspelt 32.
     likely = [known for known in catalog.machines() if _figures(known) == _figures(name)]
     typed = _squeezed(name)
     same = [known for known in likely if _squeezed(known) == typed]
@@ -74,7 +74,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(typed: str, known: str) -> bool:
-    """Whether exactly one letter is extra, missing, wrong or swapped."""
+    """Return whether exactly one letter is extra, missing, wrong or swapped."""
     if abs(len(typed) - len(known)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
@@ -152,7 +152,7 @@ def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Findin
     others = others or (["cloud-tpu"] if kind in {"TPU_V2", "TPU_V3"} else [])
     if others:
         fix += f"{', or take' if fix else 'Take'} {others[0]} for {kind}"
-    # A machine's own accelerators can't be changed; on a machine without GPUs the machine may be the mistake.
+    # Built-in accelerators can't be changed. On a machine without GPUs the machine type may be the mistake.
     edits = (Edit(here, only), Edit((*here[:-1], "acceleratorCount"), allowed[only][0])) if only else ()
     sentence = f"{kind} can't be attached to {machine.name}: {takes}."
     yield Finding(here, sentence, f"{fix or 'Remove the accelerator'}.", edits)

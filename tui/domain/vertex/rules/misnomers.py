@@ -1,4 +1,4 @@
-"""Names of fields and values in use elsewhere that the service never had or that belong to another tool."""
+"""Names of fields and values that the service never had, or that belong to another tool."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def long_timeout(case: Case) -> Iterator[Finding]:
 
 
 def max_wait(case: Case) -> Iterator[Finding]:
-    """Check a maximum wait without FLEX_START, for which the reference documents the field. A public report
-    of a Spot job quotes the service: "max_wait_duration is only supported for FLEX_START"."""
+    """Check a maximum wait without FLEX_START; the reference documents the field only with FLEX_START. A
+    public report of a Spot job quotes the service: "max_wait_duration is only supported for FLEX_START"."""
     wait = duration(within(case.spec, "scheduling", "maxWaitDuration"))
     where = (*_PATH, "maxWaitDuration")
     if wait and wait > 0 and case.strategy != "FLEX_START":
@@ -169,7 +169,7 @@ def _texts(pool: object) -> list[str]:
 
 
 def _keeps(text: str) -> bool:
-    """Whether the text names a location that outlives the machine."""
+    """Return whether the text names a location that outlives the machine."""
     return any(place in text for place in ("gs://", "/gcs/", "/mnt/nfs/", "/mnt/lustre/"))
 
 

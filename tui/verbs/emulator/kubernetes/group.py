@@ -58,7 +58,7 @@ def _show(info: dict[str, Any]) -> None:
     out(f"  server     {info['server']}")
     out(f"  kubeconfig {info['kubeconfig']}")
     if counts is None:
-        # A server outlives the vxtui that started it, and may be older than this one.
+        # A server outlives the vxtui that started it, and may be older than this vxtui.
         command = default_kubernetes_state().COMMAND
         note(
             f"An older vxtui started it. `{command} stop`, then `start`, restarts it; its pods keep running."
