@@ -1,0 +1,1 @@
+"""Recorded inputs that tests and scores read."""

@@ -1,0 +1,13 @@
+"""All cases."""
+
+from __future__ import annotations
+
+from tests.corpus.failures.case import Case
+from tests.corpus.failures.cases.machines import machines
+from tests.corpus.failures.cases.programs import programs
+from tests.corpus.failures.cases.services import services
+from tests.corpus.failures.cases.torch_runs import torch_runs
+
+
+def all_cases() -> list[Case]:
+    return [*programs(), *machines(), *services(), *torch_runs()]
