@@ -17,7 +17,7 @@ from google.cloud.aiplatform_v1.services.tensorboard_service.transports import (
     TensorboardServiceGrpcAsyncIOTransport,
 )
 
-from tests.wire.control import PARENT, QUICK, connect, emulator, state_dir
+from tests.wire.control import NUMBERED, PARENT, QUICK, connect, emulator, state_dir
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.server import Emulator
 
@@ -39,7 +39,7 @@ class Services:
 
     async def store(self) -> None:
         made = await self.metadata.create_metadata_store(parent=PARENT, metadata_store_id="default")
-        assert (await made.result()).name == STORE
+        assert (await made.result()).name == f"{NUMBERED}/metadataStores/default"
 
     async def context(self, name: str, **body: Any) -> str:
         made = await self.metadata.create_context(parent=STORE, context_id=name, context=body)

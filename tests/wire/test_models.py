@@ -9,7 +9,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud.aiplatform_v1.types import Model
 
-from tests.wire.control import PARENT, emulator
+from tests.wire.control import NUMBERED, PARENT, emulator
 from tests.wire.serving import Serving, model, sentences
 
 
@@ -34,7 +34,7 @@ async def test_versions_have_numbers_aliases_and_labels_of_their_own(place: Serv
     first = await place.upload(
         model_id="mine", name="mine", description="all", labels={"team": "a"}, version_aliases=["golden"]
     )
-    base = f"{PARENT}/models/mine"
+    base = f"{NUMBERED}/models/mine"
     assert first == f"{base}@1"
     second = await place.upload(
         parent_model=base, name="other", version_description="second", labels={"stage": "b"},

@@ -14,7 +14,7 @@ from google.api_core import exceptions
 from google.cloud.aiplatform_v1 import Schedule
 
 from tests.waiting import until
-from tests.wire.control import NEVER, PARENT, served, state_dir
+from tests.wire.control import NEVER, NUMBERED, PARENT, served, state_dir
 from tests.wire.pipelines import spec, task
 from tests.wire.pipelines_support import SAY, SAYS
 from tests.wire.schedules import IMPORT, Schedules, schedules
@@ -222,10 +222,11 @@ async def test_a_schedule_that_fails_stands_in_no_others_way(caplog: pytest.LogC
         async with schedules(START, state) as found:
             bad, good = await found.create(HOURLY, id="bad"), await found.create(HOURLY, id="good")
         with contextlib.closing(sqlite3.connect(state.database)) as db, db:
-            (body,) = db.execute("SELECT body FROM resources WHERE name = ?", (bad.name,)).fetchone()
+            row = (bad.name.replace(NUMBERED, PARENT),)
+            (body,) = db.execute("SELECT body FROM resources WHERE name = ?", row).fetchone()
             stored = Schedule.pb().FromString(body)
             stored.cron = "TZ=Atlantis/Capital 0 * * * *"
-            db.execute("UPDATE resources SET body = ? WHERE name = ?", (stored.SerializeToString(), bad.name))
+            db.execute("UPDATE resources SET body = ? WHERE name = ?", (stored.SerializeToString(), *row))
         async with schedules(at(10) + timedelta(seconds=2), state) as found:
             await found.started(good.name, 1)
             await found.set_clock(at(11) + timedelta(seconds=2))

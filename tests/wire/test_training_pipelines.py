@@ -204,7 +204,7 @@ async def test_a_pipeline_that_succeeds_has_uploaded_its_model() -> None:
         output = {"base_output_directory": {"output_uri_prefix": "gs://weights/run"}}
         made = await pipelines.create(model_to_upload=MODEL, model_id="answers", inputs=output)
         done = await pipelines.reach(made.name, "SUCCEEDED")
-        model = f"{PARENT}/models/answers"
+        model = f"{NUMBERED}/models/answers"
         assert (done.model_to_upload.name, done.model_to_upload.version_id) == (model, "1")
         found = await serving.models.get_model(name=model)
         assert found.training_pipeline == made.name and found.artifact_uri == "gs://weights/run/model"

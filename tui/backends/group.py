@@ -209,7 +209,7 @@ class GroupBackend(Backend):
         for member, jobs in answers:
             self.owners |= dict.fromkeys([job.name for job in jobs], member)
         jobs_found = [job for _, jobs in answers for job in jobs]
-        if errors and not (jobs_found and all(reference in {job.id, job.name} for job in jobs_found)):
+        if errors and not (jobs_found and all(job.is_named(reference) for job in jobs_found)):
             raise _not_asked(reference, jobs_found, errors, [member for member, _ in answers])
         return jobs_found
 

@@ -40,6 +40,7 @@ from tui.domain.core.job import LAUNCH_LABEL, Job
 from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.metric import MetricsReading
 from tui.domain.core.quota import Quota
+from tui.domain.core.resource_name import log_project
 from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check, RunningJobs
@@ -462,7 +463,8 @@ class Backend(ABC):
     def may_have(self, job_name: str) -> bool:
         """Whether a job of this context may have this full resource name."""
         start, _, rest = job_name.partition("/")
-        return start == "projects" and rest.partition("/")[0] == self.info.project
+        projects = {rest.partition("/")[0], log_project(job_name, "")}
+        return start == "projects" and self.info.project in projects
 
     def runs_here(self, job_name: str) -> bool:
         """Whether the job of this full resource name runs on this machine."""
@@ -496,5 +498,5 @@ class Backend(ABC):
     async def find_jobs(self, reference: str) -> list[Job]:
         """The jobs of every kind that match a user's reference. A matching id or full name is unique."""
         finds = [service.find(reference) for service in self.jobs.values()]
-        answers = await all_or_enough(finds, lambda jobs: any(reference in {j.id, j.name} for j in jobs))
+        answers = await all_or_enough(finds, lambda jobs: any(j.is_named(reference) for j in jobs))
         return [job for jobs in answers for job in jobs]

@@ -34,6 +34,7 @@ from tui.emulator.parts import open_parts
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.loopback import is_loopback
 from tui.emulator.rpc.methods import Method, grpc_handlers
+from tui.emulator.rpc.project_names import translated
 from tui.emulator.runs.images import ProgramTable
 from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.service_table import open_services
@@ -134,7 +135,8 @@ class Emulator(process.Server[StateDir]):
         images = ProgramTable.of(self.config.images)
         admin = Admin(targets, self.info, self.stopping.set, images, self.open_rest)
         # API faults must not block the request that clears them.
-        return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]
+        named = translated(served)
+        return [*self.api_faults.apply(named), *self._open_shells(parts.running), *admin.methods()]
 
     def _open_shells(self, parts: Dependencies) -> list[Method]:
         """Serve programs in replicas, which end with the server."""

@@ -10,7 +10,7 @@ from tui.backends.interface import ContextInfo, InvalidRequest
 from tui.backends.merge import answers_of
 from tui.backends.serving import RegionResults
 from tui.backends.vertex.transport.channels import Clients, Method
-from tui.domain.core.resource_name import name_pattern
+from tui.domain.core.resource_name import name_pattern, note_project
 
 T = TypeVar("T")
 Pb = Any
@@ -39,7 +39,10 @@ class RegionLists:
     ) -> list[Pb]:
         """Return the items of all pages. Raises BackendError."""
         request = {**request, "page_size": PAGE}
-        return [item async for item in self._clients.pages(action, method, request, field)]
+        items = [item async for item in self._clients.pages(action, method, request, field)]
+        for first in items[:1]:
+            note_project(request.get("parent", ""), first.name)
+        return items
 
 
 def newest_first(items: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.replica import NodeShare, Replica, ReplicaGroup, of_task
+from tui.domain.core.resource_name import same_resource
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.text import plain
@@ -131,6 +132,10 @@ class Job:
     def created(self) -> float | None:
         """`create_time` in seconds since the epoch, the order of jobs."""
         return None if self.create_time is None else self.create_time.timestamp()
+
+    def is_named(self, reference: str) -> bool:
+        """Whether a user's reference is the job's id or full name, with the project's id or number."""
+        return reference == self.id or same_resource(reference, self.name)
 
     @property
     def own_labels(self) -> dict[str, str]:

@@ -41,8 +41,17 @@ def note_project(requested: str, replied: str) -> None:
     """Remember the project of a requested name, since the service replies with the project's number. For any
     project (`-`) the number stands for itself."""
     project, number = _project(requested), _project(replied)
-    if number.isdigit():
-        _requested[number] = number if project == "-" else project
+    if number.isdigit() and project == "-":
+        _requested.setdefault(number, number)
+    elif number.isdigit() and project:
+        _requested[number] = project
+
+
+def same_resource(name: str, other: str) -> bool:
+    """Whether two full names mean one resource: each may have the project's id or number (`note_project`)."""
+    return name == other or (
+        name.split("/")[2:] == other.split("/")[2:] and log_project(name, "") == log_project(other, "") != ""
+    )
 
 
 def _project(name: str) -> str:

@@ -14,7 +14,8 @@ from itertools import accumulate
 from typing import TypeVar
 
 from tui.emulator.database import Change, Database, created_us, together
-from tui.emulator.experiments.kinds import ResourceKind, kind_of
+from tui.emulator.experiments.kinds import ResourceKind, kind_of, location_of
+from tui.emulator.interfaces import project_number
 from tui.emulator.messages import Pb
 
 T = TypeVar("T")
@@ -201,6 +202,8 @@ class ResourceStore:
 
     def _show(self, pb: Pb) -> None:
         parent, collection, _ = pb.name.rsplit("/", 2)
+        # Requests may have the number from the first on, which replies of an earlier emulator contained.
+        project_number(location_of(parent)[0])
         self._resources[pb.name] = pb
         self._children[parent, collection][pb.name] = None
 

@@ -12,6 +12,7 @@ from tui.emulator.pipelines.runs import PipelineParts, PipelineRuns
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.rpc.methods import Method
+from tui.emulator.rpc.project_names import translated
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobRecord
 from tui.emulator.vertex.job_handlers import EmulatedKind, JobHandlers
@@ -23,7 +24,8 @@ def _handlers(parts: EmulatorParts, table: PipelineTable) -> PipelineServer:
         JobRecord.COLLECTION: parts.find(JobServer),
         TuningJobRecord.COLLECTION: parts.find(TuningServer),
     }
-    methods = {method.name: method.unary for method in parts.methods if method.unary is not None}
+    named = translated(parts.methods)
+    methods = {method.name: method.unary for method in named if method.unary is not None}
     children = Children(kinds, parts.operations, methods)
     runs = parts.keep(PipelineRuns(PipelineParts(table, children, parts.state)))
     return PipelineServer(table, runs, parts.operations, parts.state, parts.checks)

@@ -25,6 +25,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.pipelines.children import ApiCall, Children, NewChild
 from tui.emulator.pipelines.planner import Leaf, PlanNode, Values
 from tui.emulator.rpc.methods import WireError, message_class
+from tui.emulator.rpc.project_names import with_project_id, with_project_number
 from tui.emulator.vertex.validate import spec_problems
 
 Json = Mapping[str, Any]
@@ -156,7 +157,7 @@ def started_outputs(name: str) -> Values:
     """Return the outputs that a launcher writes once the child with this name exists."""
     collection = name.split("/")[-2]
     kind = {"customJobs": CUSTOM_JOB, "hyperparameterTuningJobs": TUNING_JOB}.get(collection, "VertexLro")
-    resources = [{"resourceType": kind, "resourceUri": f"{_address(name)}{name}"}]
+    resources = [{"resourceType": kind, "resourceUri": f"{_address(name)}{with_project_number(name)}"}]
     return Values({"gcp_resources": json.dumps({"resources": resources}, indent=2)})
 
 
@@ -231,7 +232,7 @@ def _undeploy(launch: Launch, children: Children) -> ApiCall:
         get_endpoint = endpoint_service.GetEndpointRequest.pb()(name=endpoint)
         present: Any = await children.methods["GetEndpoint"](get_endpoint)
         for deployed in present.deployed_models:
-            if deployed.model == model and version in {"", deployed.model_version_id}:
+            if deployed.model == with_project_number(model) and version in {"", deployed.model_version_id}:
                 undeployment.deployed_model_id = deployed.id
                 return undeployment
         if again:
@@ -304,13 +305,13 @@ def _parsed(payload: Json, into: Pb, noun: str, *, ignore_unknown: bool = False)
 
 
 def _resource(name: Any, collection: str) -> str:
-    """Check the name of a resource in a payload. Raises BadComponent."""
+    """Return the name of a resource in a payload, with the project's id. Raises BadComponent."""
     if not isinstance(name, str) or not re.fullmatch(
         rf"projects/[^/]+/locations/[^/]+/{collection}/[^/]+", name
     ):
         form = f"projects/[project_id]/locations/[location]/{collection}/[id]"
         raise BadComponent(f"{name!r} must have the form {form}")
-    return name
+    return with_project_id(name)
 
 
 def _call(children: Children, method: str, parent: str, request: Pb, types: Any = None) -> ApiCall:
@@ -329,6 +330,7 @@ def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
     leaf = node.leaf
     assert leaf is not None
     kind = dict(leaf.component.artifacts.get(name) or {})
+    resource = with_project_number(resource)
     uri, metadata = f"{_address(resource)}{resource}", {"resourceName": resource}
     return {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]}
 

@@ -12,6 +12,7 @@ from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.messages import Pb, copied
 from tui.emulator.resources.pools import unfit
 from tui.emulator.rpc.methods import WireError, failed_precondition, invalid
+from tui.emulator.rpc.project_names import with_project_id
 
 TYPE = "aiplatform.googleapis.com/PersistentResource"
 State = persistent_resource.PersistentResource.State
@@ -59,7 +60,10 @@ class PersistentResources:
         resource_id = spec.persistent_resource_id
         if not resource_id:
             return
-        name, field = f"{parent}/persistentResources/{resource_id}", f"{path}.persistent_resource_id"
+        name, field = (
+            with_project_id(f"{parent}/persistentResources/{resource_id}"),
+            f"{path}.persistent_resource_id",
+        )
         resource = self.get(name)
         if resource is None:
             detail = error_details_pb2.ResourceInfo(resource_type=TYPE, resource_name=name)

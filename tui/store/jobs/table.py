@@ -136,7 +136,7 @@ class JobStore:
         `ended` only the ended jobs."""
         jobs = list(self.jobs.values())
         for fits in (
-            [job for job in jobs if reference in {job.id, job.name}],
+            [job for job in jobs if job.is_named(reference)],
             [job for job in jobs if job.display_name == reference],
             [job for job in jobs if reference and job.display_name.startswith(reference)],
         ):

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from tui.backends.interface import Backend, NotFound
 from tui.backends.serving import RegionResults
+from tui.domain.core.resource_name import same_resource
 from tui.domain.core.text import sentences
 from tui.verbs.output import note
 from tui.verbs.run import Run, VerbFailure
@@ -50,7 +51,11 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
         BackendError: a region could not be read; it may have the resource, or another resource of this name.
         VerbFailure: several resources have the name; the message lists them.
     """
-    sure = [item for item in results.items if reference in {item.name, "" if noun.chosen_id else item.id}]
+    sure = [
+        item
+        for item in results.items
+        if same_resource(reference, item.name) or (reference == item.id and not noun.chosen_id)
+    ]
     fits = sure or [
         item for item in results.items if reference == (item.id if noun.chosen_id else item.display_name)
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tui.backends.errors import NotFound
 from tui.backends.interface import Backend
 from tui.config.paths import state_dir
+from tui.domain.core.resource_name import same_resource
 from tui.domain.serving.rollout import called, moves, split_with_new
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError, traffic_split
 from tui.domain.vertex.catalog import built_in_accelerator
@@ -152,9 +153,8 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
     place = endpoint.name.rpartition("/endpoints/")[0]
     results = await backend.serving.models()
     here = [model for model in results.items if model.name.rpartition("/models/")[0] == place]
-    fits: Sequence[Model] = [model for model in here if name in {model.id, model.name}] or [
-        model for model in here if model.display_name == name
-    ]
+    named = [model for model in here if name == model.id or same_resource(name, model.name)]
+    fits = named or [model for model in here if model.display_name == name]
     if len(fits) > 1:
         lines = "\n".join(f"  {model.id}  {model.display_name}" for model in fits[:20])
         raise VerbFailure(

@@ -19,6 +19,7 @@ from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.job import Job
+from tui.domain.core.resource_name import note_project
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
 """Page sizes. More than 100 is common but not documented for this API (docs/facts/vertex.md 2.2). If a
@@ -167,6 +168,8 @@ class JobListing:
         while True:
             reply = await self._page(filter, token)
             messages = self._resource.listed(reply)
+            for newest in messages[:1]:
+                note_project(self._parent, newest.name)
             jobs: list[Job] = []
             convert = self._resource.convert_listed or self._resource.convert
             for start in range(0, len(messages), CONVERTED_AT_ONCE):
