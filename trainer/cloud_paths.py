@@ -11,7 +11,7 @@ _PREFIXES = ("gs://", "/gcs/")
 
 
 def local_path(uri: str) -> Path:
-    """The mount of a gs:// or /gcs/ path: below $VXTUI_GCS_ROOT, or below /gcs if it is unset
+    """Return the mount of a gs:// or /gcs/ path: below $VXTUI_GCS_ROOT, or below /gcs if it is unset
     (docs/facts/vertex.md 3.7). `~` at the start of any other path is the user's home."""
     path = bucket_path(uri)
     if path is None:
@@ -20,12 +20,13 @@ def local_path(uri: str) -> Path:
 
 
 def bucket_path(uri: str) -> str | None:
-    """BUCKET/OBJECT of a path in Cloud Storage; None for any other path."""
+    """Return BUCKET/OBJECT of a path in Cloud Storage; None for any other path."""
     return next((uri.removeprefix(prefix) for prefix in _PREFIXES if uri.startswith(prefix)), None)
 
 
 def problem_of(uri: str) -> str:
-    """Why this address is unusable, "" if it is usable. As a path it would name a folder on this node."""
+    """Return why this address is unusable, "" if it is usable. As a path it would name a folder on this
+    node."""
     scheme, separator, rest = uri.partition("://")
     if not separator or not scheme.isalnum():
         return ""
@@ -35,5 +36,5 @@ def problem_of(uri: str) -> str:
 
 
 def buckets_mounted() -> bool:
-    """Whether buckets are mounted on this machine."""
+    """Return whether buckets are mounted on this machine."""
     return "VXTUI_GCS_ROOT" in os.environ or MOUNT.is_dir()

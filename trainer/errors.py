@@ -33,7 +33,7 @@ _TORCH_WRITER = "enforce fail at inline_container"
 
 
 def one_line(error: BaseException) -> str:
-    """The error in one line; an error of torch.distributed.checkpoint is replaced by the first rank's
+    """Return the error in one line; an error of torch.distributed.checkpoint is replaced by the first rank's
     error."""
     failures = getattr(error, "failures", None)
     if failures:

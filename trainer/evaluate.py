@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @torch.inference_mode()
 def evaluate(config: Config, checkpoint: Path) -> dict[str, float]:
-    """The metrics of a checkpoint. Raises UsageError, DataError."""
+    """Return the metrics of a checkpoint. Raises UsageError, DataError."""
     workload, device = build_workload(config), select_device(config.parallel.device)
     if workload.evaluation is None:
         raise UsageError(f"--model {config.model.model} has no held-out samples")

@@ -69,7 +69,7 @@ def for_platform(code: int, env: Mapping[str, str]) -> int:
 
 
 def on_kubernetes(env: Mapping[str, str]) -> bool:
-    """Whether the container runs in a pod and not on Vertex AI."""
+    """Return whether the container runs in a pod and not on Vertex AI."""
     if any(env.get(name) for name in _ON_VERTEX):
         return False
     by_operator = any(env.get(name, "").startswith(_MPI_OPERATORS_FOLDER) for name in _MPI_HOSTFILES)

@@ -180,7 +180,7 @@ def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: 
 
 
 def _shards(weights: _Exported, max_bytes: int) -> Iterator[list[str]]:
-    """Names of the weights of each file, in order; a weight above the limit gets its own file."""
+    """Yield the names of the weights of each file, in order; a weight above the limit gets its own file."""
     names: list[str] = []
     size = 0
     for name in weights.names:

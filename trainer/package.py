@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def archive() -> bytes:
-    """The content of the .tar.gz file."""
+    """Return the content of the .tar.gz file."""
     top = f"{NAME}-{version()}"
     files = {
         f"{top}/PKG-INFO": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version()}\n".encode(),
@@ -77,7 +77,8 @@ def archive() -> bytes:
 
 
 def setup_py() -> str:
-    """The text of setup.py, without build requirements. An image has setuptools but may have no network."""
+    """Return the text of setup.py, without build requirements. An image has setuptools but may have no
+    network."""
     folders = sorted({path.parent.relative_to(HERE.parent).as_posix() for path in HERE.rglob("*.py")})
     required = requirements()
     return (
@@ -94,12 +95,13 @@ def setup_py() -> str:
 
 
 def version() -> str:
-    """The version of vxtui. Raises PackageNotFoundError."""
+    """Return the version of vxtui. Raises PackageNotFoundError."""
     return _installed().version
 
 
 def requirements() -> dict[str, list[str]]:
-    """The packages of vxtui's extras `trainer` and `vision`, in the checkout or the installed package."""
+    """Return the packages of vxtui's extras `trainer` and `vision`, in the checkout or the installed
+    package."""
     project = HERE.parent / "pyproject.toml"
     extras = ("trainer", "vision")
     if project.is_file():
@@ -114,7 +116,8 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _installed() -> metadata.Distribution:
-    """The metadata of vxtui, or of the package that this module writes. Raises PackageNotFoundError."""
+    """Return the metadata of vxtui, or of the package that this module writes. Raises
+    PackageNotFoundError."""
     try:
         return metadata.distribution("vxtui")
     except metadata.PackageNotFoundError:

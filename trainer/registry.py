@@ -62,8 +62,8 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
 
 
 def declared_strategies(folder: Path) -> dict[str, StrategyEntry]:
-    """The entries of `STRATEGIES` in each module of a folder. A module is not imported, because that would
-    import torch."""
+    """Return the entries of `STRATEGIES` in each module of a folder. A module is not imported, because that
+    would import torch."""
     entries: dict[str, StrategyEntry] = {}
     for path in folder.rglob("*.py"):
         text = path.read_text()
@@ -100,7 +100,7 @@ MODELS: dict[str, ModelEntry] = {
 
 
 def model_entry(name: str) -> ModelEntry | None:
-    """The entry of a value of `--model`; `module:function` is a user's own model."""
+    """Return the entry of a value of `--model`; `module:function` is a user's own model."""
     own = ModelEntry("trainer.models.own_model:build_own", ("model_args",), text=False)
     return MODELS.get(name) or (own if ":" in name else None)
 

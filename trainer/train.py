@@ -249,7 +249,7 @@ class Trainer:
         return stop
 
     def _micro_batches(self) -> tuple[Iterator[Batch], Sequence[float] | LossWeights]:
-        """The micro-batches of the next step, and their weights in its mean loss."""
+        """Return the micro-batches of the next step, and their weights in its mean loss."""
         if self.workload.count_targets is None:
             return self.batches, self.plan.weights
         # Fetch all micro-batches first: the weight of the first depends on the targets of the last.
@@ -350,7 +350,7 @@ class Trainer:
             self.replicas.check(self.state.step, self._last_save)
 
     def _last_save(self) -> int:
-        """The step of the last checkpoint, after a save in progress; -1 without one."""
+        """Return the step of the last checkpoint, after a save in progress; -1 without one."""
         self.checkpoints.poll(wait=True)
         return self.checkpoints.saved_step
 
@@ -441,15 +441,15 @@ class Trainer:
             events.done(self.state.step, seconds, losses, self.guard.total, self.goodput)
 
     def where(self) -> dict[str, Any]:
-        """The fields that locate an error: step, position in the data, this rank's samples. Empty before
-        training."""
+        """Return the fields that locate an error: step, position in the data, this rank's samples. Empty
+        before training."""
         if self.state.begun is None:
             return {}
         step, position = self.state.begun
         return {"step": step, "position": position, "samples": self._samples()[:MAX_SAMPLES]}
 
     def _samples(self) -> list[int]:
-        """This rank's samples in the step in progress, or in the last one."""
+        """Return this rank's samples in the step in progress, or in the last one."""
         assert self.state.begun is not None
         rows = islice(self._sampler(self.state.begun[1]), self.plan.accumulation_steps)
         return [index for row in rows for index in row]

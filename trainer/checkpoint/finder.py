@@ -146,7 +146,7 @@ class Finder:
         self._remote, self._unread = listing
 
     def list_places(self, own_run: str) -> dict[str, RunInPlace]:
-        """The runs with checkpoints on the nodes and in the store, by id.
+        """Return the runs with checkpoints on the nodes and in the store, by id.
 
         If the nodes together have a checkpoint of `own_run`, the result leaves out the run's older
         checkpoints in the store and the other runs there.
@@ -174,8 +174,8 @@ class Finder:
         return runs
 
     def uploaded_step(self, run: RunIdentity) -> int:
-        """The step of the run's newest checkpoint in the listing of the store, -1 without one. A collective
-        call.
+        """Return the step of the run's newest checkpoint in the listing of the store, -1 without one. A
+        collective call.
 
         An unread checkpoint counts as the run's if the run saved its step: an upload never replaces another
         run's checkpoint.
@@ -187,7 +187,7 @@ class Finder:
         return max(self._unread & saved, default=-1)
 
     def newest(self, run: RunIdentity) -> FoundCheckpoint | None:
-        """The run's newest good checkpoint, local or remote; damaged ones are reported and skipped.
+        """Return the run's newest good checkpoint, local or remote; damaged ones are reported and skipped.
 
         Raises as `list_places` does.
         """
@@ -291,8 +291,8 @@ class Finder:
         return copies, frozenset(step for step in steps if step <= above)
 
     def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
-        """The readable checkpoints on each rank's disk, and each rank's checkpoints in other nodes' memory.
-        Both lists are by rank, with empty elements for ranks that do not coordinate."""
+        """Return the readable checkpoints on each rank's disk, and each rank's checkpoints in other nodes'
+        memory. Both lists are by rank, with empty elements for ranks that do not coordinate."""
         disks: list[Copies] = self._ask("listed", self._list_local, {})
         self._peers.refresh()
         return disks, self._peers.held
@@ -316,7 +316,7 @@ class Finder:
         return copies
 
     def _damaged(self, step: int, local: _LocalCopies) -> bool:
-        """Whether this disk's copy is damaged; a damaged copy is not offered again."""
+        """Return whether this disk's copy is damaged; a damaged copy is not offered again."""
         path, rank = self._folder / f"step-{step}", self._group.rank
         on_disk = step in local.manifests[rank] and step not in local.in_memory[rank]
         problem = manifests.damage(path) if on_disk else None
@@ -330,7 +330,8 @@ class Finder:
         self._report(f"checkpoint {path} is skipped: {problem}")
 
     def _occupied(self, step: int, run: RunIdentity) -> str | None:
-        """Why no checkpoint can be copied to this folder: another run's checkpoint of this step is there."""
+        """Return why no checkpoint can be copied to this folder: another run's checkpoint of this step is
+        there."""
         path = self._folder / f"step-{step}"
         other = manifests.other_run(path, run) if self._coordinates else None
         return f"{path} belongs to {other}" if other else None
@@ -351,13 +352,13 @@ class Finder:
             )
 
     def _newest_complete(self, local: _LocalCopies) -> int:
-        """The step of the newest checkpoint that the nodes have completely, -1 without one."""
+        """Return the step of the newest checkpoint that the nodes have completely, -1 without one."""
         complete = [(saved, step) for step, saved in local.saved.items() if self._complete(step, local)]
         return max(complete)[1] if complete else -1
 
     @staticmethod
     def _complete(step: int, local: _LocalCopies) -> bool:
-        """Whether one node has all files of this step, or all nodes together do."""
+        """Return whether one node has all files of this step, or all nodes together do."""
         of_step = [copies[step] for copies in local.manifests if step in copies]
         nodes = {manifest.node for manifest in of_step}
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
@@ -381,7 +382,8 @@ class Finder:
         return not any(problems)
 
     def _restored(self, step: int, local: _LocalCopies) -> tuple[str, ...]:
-        """Sentences that name each node that lacked this step, and the node that sent the files."""
+        """Return the sentences that name each node that lacked this step, and the node that sent the
+        files."""
         rank, text = self._group.rank, ""
         copy = local.in_memory[rank].get(step)
         if copy is not None:
@@ -416,7 +418,7 @@ class Finder:
         return None
 
     def _files_to_send(self, owners: dict[int, Manifest], rank: int) -> list[str]:
-        """Files that `rank` sends to the other ranks."""
+        """Return the files that `rank` sends to the other ranks."""
         manifest = owners[rank]
         same_ranks = manifest.world_size == self._group.world_size and len(owners) == manifest.nodes
         if not _has_all_files(manifest) and same_ranks:
@@ -461,7 +463,7 @@ _PLACES = ("remote", "local")
 
 
 def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:
-    """The newest save of each step. Another node may have an older save of the step, on its disk or in
+    """Return the newest save of each step. Another node may have an older save of the step, on its disk or in
     memory."""
     saved: dict[int, float] = {}
     in_memory = [{step: copy.manifest for step, copy in copies.items()} for copies in held]
@@ -483,5 +485,5 @@ def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -
 
 
 def _has_all_files(manifest: Manifest) -> bool:
-    """Whether this copy has every file: the folder is shared, or all ranks have the same state."""
+    """Return whether this copy has every file: the folder is shared, or all ranks have the same state."""
     return manifest.shared or layout_of(manifest.strategy, manifest.layout).replicated

@@ -176,11 +176,11 @@ class FolderLock:
         return self._take(owner) if self._locked else self._refuse_after(0.0, waited, owner)
 
     def _is_own(self, owner: FolderOwner) -> bool:
-        """Whether the owner belongs to the same launch."""
+        """Return whether the owner belongs to the same launch."""
         return not set(owner.launches).isdisjoint(self._owner.launches)
 
     def _launches_of(self, owner: FolderOwner) -> list[Path]:
-        """The files of the owner's launches whose supervisors did not end in an orderly way."""
+        """Return the files of the owner's launches whose supervisors did not end in an orderly way."""
         paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
         return [path for path in paths if path.exists()]
 
@@ -247,7 +247,7 @@ class FolderLock:
 
 
 def _read(path: Path) -> FolderOwner | None:
-    """The owner in this file; None if the file is missing, or is being written."""
+    """Return the owner in this file; None if the file is missing, or is being written."""
     try:
         return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -255,7 +255,7 @@ def _read(path: Path) -> FolderOwner | None:
 
 
 def _through_fuse(path: Path) -> bool:
-    """Whether the file is on a FUSE mount."""
+    """Return whether the file is on a FUSE mount."""
     best, kind = "", ""
     with suppress(OSError):
         resolved = f"{path.resolve().parent}/"
@@ -330,7 +330,7 @@ def _launch_file(launch: str) -> str:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a supervisor on this machine holds this file of its launch."""
+    """Return whether a supervisor on this machine holds this file of its launch."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -74,7 +74,8 @@ def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Ma
 def changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
 ) -> list[ChangedSetting]:
-    """Differences between the checkpoint and this run. Settings that only one of them has are left out."""
+    """Return the differences between the checkpoint and this run. Settings that only one of them has are left
+    out."""
     return list(_changes(saved, config, data, precision))
 
 

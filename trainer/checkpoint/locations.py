@@ -12,12 +12,12 @@ from trainer.cloud_paths import bucket_path, buckets_mounted, local_path
 
 
 def checkpoint_folder(checkpoint_dir: str) -> Path:
-    """The folder that this node writes checkpoints to."""
+    """Return the folder that this node writes checkpoints to."""
     return local_path(checkpoint_dir) if checkpoint_dir else Path("checkpoints")
 
 
 def upload_uri(upload_dir: str, env: Mapping[str, str]) -> str:
-    """The address for uploads of checkpoints; "" if there are no uploads.
+    """Return the address for uploads of checkpoints; "" if there are no uploads.
 
     Below $AIP_CHECKPOINT_DIR each job has a folder named after its id: a restarted job finds its checkpoints
     there, and another job with the same output directory does not load them.
@@ -28,7 +28,7 @@ def upload_uri(upload_dir: str, env: Mapping[str, str]) -> str:
 
 
 def needs_client(uri: str) -> bool:
-    """Whether this address needs the Cloud Storage client."""
+    """Return whether this address needs the Cloud Storage client."""
     only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
     if bucket_path(uri) is None:
         return False

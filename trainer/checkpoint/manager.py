@@ -295,7 +295,7 @@ class CheckpointManager:
         )
 
     def _too_late(self, left: float) -> bool:
-        """Whether a save would take longer than `left` seconds on any rank; warn if so."""
+        """Return whether a save would take longer than `left` seconds on any rank; warn if so."""
         needed = self._budget.cost.save
         if self.saved_step < 0 or not any(self._group.all_gather(needed > left)):
             return False

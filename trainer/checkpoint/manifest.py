@@ -67,7 +67,7 @@ class Manifest:
         return sum(file["bytes"] for file in self.files.values())
 
     def is_part_of(self, node: int) -> bool:
-        """Whether this manifest lists only the files on `node`'s own disk."""
+        """Return whether this manifest lists only the files on `node`'s own disk."""
         return self.node == node and not self.shared
 
     def to_json(self) -> str:
@@ -124,7 +124,7 @@ def read(folder: Path) -> Manifest:
 
 
 def checksum(path: Path) -> int:
-    """CRC-32 of a file. Raises OSError."""
+    """Return the CRC-32 of a file. Raises OSError."""
     value = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -153,7 +153,7 @@ def damage(folder: Path) -> str | None:
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Folders `step-N`, the highest first; none if `folder` does not exist.
+    """Return the folders `step-N`, the highest first; none if `folder` does not exist.
 
     Raises:
         OSError: if `folder` can't be listed; its contents are then unknown.
@@ -168,13 +168,13 @@ def step_folders(folder: Path) -> list[Path]:
 
 
 def step_of(path: Path) -> int:
-    """The step N in the folder name `step-N`."""
+    """Return the step N in the folder name `step-N`."""
     return int(path.name.removeprefix("step-"))
 
 
 def saves(folder: Path) -> frozenset[tuple[str, int]]:
-    """The complete checkpoints of a folder: the name and the completion time (ns since the epoch) of each. A
-    new pair is a new save, even if the clock was changed."""
+    """Return the complete checkpoints of a folder: the name and the completion time (ns since the epoch) of
+    each. A new pair is a new save, even if the clock was changed."""
     saved = set[tuple[str, int]]()
     with suppress(OSError):
         for path in step_folders(folder):
@@ -184,7 +184,7 @@ def saves(folder: Path) -> frozenset[tuple[str, int]]:
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
-    """The run of the checkpoint at `path` if it differs from `run`. None if they are the same, or the
+    """Return the run of the checkpoint at `path` if it differs from `run`. None if they are the same, or the
     manifest can't be read."""
     with suppress(CheckpointError):
         saved_by = read(path).run

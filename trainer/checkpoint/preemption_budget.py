@@ -135,8 +135,8 @@ class PreemptionBudget:
 
 
 def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to write, sync and check `size` bytes, extrapolated from a smaller sample, and the measurement
-    as text. Raises OSError."""
+    """Return the seconds to write, sync and check `size` bytes, extrapolated from a smaller sample, and the
+    measurement as text. Raises OSError."""
     probe = folder / f".probe-{node}"
     length = max(1, int(min(size, _PROBE_BYTES)))
     began = time.monotonic()
@@ -153,8 +153,8 @@ def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
 
 
 def measure_upload(store: RemoteStore, folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to upload `size` bytes, extrapolated from a smaller sample, and the measurement as text. Raises
-    OSError or RemoteStoreError."""
+    """Return the seconds to upload `size` bytes, extrapolated from a smaller sample, and the measurement as
+    text. Raises OSError or RemoteStoreError."""
     probe, name = folder / f".probe-{node}", f"probe-{node}"
     length = max(1, int(min(size, _PROBE_BYTES)))
     try:

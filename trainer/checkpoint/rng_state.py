@@ -10,7 +10,7 @@ import torch
 
 
 def get_rng_state() -> dict[str, Any]:
-    """The state of torch's, Python's and NumPy's generators, and of this process's GPU."""
+    """Return the state of torch's, Python's and NumPy's generators, and of this process's GPU."""
     name, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),

@@ -47,8 +47,8 @@ class RunInPlace:
 
 
 def launch_id(env: Mapping[str, str]) -> str:
-    """The id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, torchrun's, or a random
-    id. A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8)."""
+    """Return the id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, torchrun's, or a
+    random id. A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8)."""
     job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
     if job and trial:
         job = f"{job}-trial-{trial}"
@@ -64,7 +64,7 @@ def _torchrun(env: Mapping[str, str]) -> str:
 
 
 def run_to_resume(resume: str, own: Iterable[str], runs: Mapping[str, RunInPlace]) -> RunIdentity | None:
-    """The run to continue, out of `runs` with checkpoints, by id; None begins a new run.
+    """Return the run to continue, out of `runs` with checkpoints, by id; None begins a new run.
 
     `own` are the ids of this launch's run, the most certain first; `resume` is the value of `--resume`.
 

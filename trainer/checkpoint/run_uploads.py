@@ -72,11 +72,11 @@ class RunUploads:
             )
 
     def in_use(self) -> frozenset[int]:
-        """Steps whose files are needed for an upload and must not be deleted."""
+        """Return the steps whose files are needed for an upload and must not be deleted."""
         return self._uploader.in_use() if self._uploader is not None else frozenset()
 
     def due(self, step: int) -> bool:
-        """Whether to upload the checkpoint of this step."""
+        """Return whether to upload the checkpoint of this step."""
         every = self._config.upload_every
         return self.active and bool(every) and not step % every
 

@@ -124,8 +124,8 @@ class Saver:
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
-        """The save that ended since the last call, or None. Raises CheckpointError if the save failed; its
-        files are deleted, and training may continue."""
+        """Return the save that ended since the last call, or None. Raises CheckpointError if the save failed;
+        its files are deleted, and training may continue."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None
@@ -189,7 +189,7 @@ class Saver:
                 torch.save(value, file)
 
     def _manifest(self, job: _PendingSave, saved: float) -> Manifest:
-        """The manifest of a save, without its files."""
+        """Return the manifest of a save, without its files."""
         group, strategy, run = self._group, self._strategy, self._run
         return Manifest(
             step=job.step,

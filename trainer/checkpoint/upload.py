@@ -68,7 +68,7 @@ class Uploader:
             self._changed.notify_all()
 
     def in_use(self) -> frozenset[int]:
-        """Steps whose files are needed for an upload and must not be deleted."""
+        """Return the steps whose files are needed for an upload and must not be deleted."""
         with self._changed:
             waiting = {self._offered[1].step} if self._offered else set()
             return frozenset(waiting | ({self._uploading} if self._uploading is not None else set()))
@@ -122,8 +122,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest of the complete checkpoint; None if another node writes it, or a newer one is in the
-        queue."""
+        """Return the manifest of the complete checkpoint; None if another node writes it, or a newer one is
+        in the queue."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:
@@ -150,12 +150,12 @@ class Uploader:
 
     @staticmethod
     def _key(manifest: Manifest, node: int) -> str:
-        """The key of a node's part. It contains the time, because a run that rolled back saves a step
+        """Return the key of a node's part. It contains the time, because a run that rolled back saves a step
         twice."""
         return f"uploaded/{manifest.saved!r}/{node}"
 
     def _uploaded(self) -> dict[int, Manifest | None]:
-        """The manifests in the store, by step; each manifest is read once. Raises RemoteStoreError."""
+        """Return the manifests in the store, by step; each manifest is read once. Raises RemoteStoreError."""
         known, steps = self._manifests, self._store.steps()
         self._manifests = {step: known[step] if step in known else self._read(step) for step in steps}
         return self._manifests

@@ -19,8 +19,8 @@ from trainer.weights.source import OverlaidWeights, RenamedWeights, WeightSource
 
 
 def newest_good(path: Path, report: Callable[[str], object]) -> Path:
-    """The checkpoint at `path`, or the newest good checkpoint in the folder; report each skipped checkpoint.
-    Raises CheckpointError if there is no good checkpoint."""
+    """Return the checkpoint at `path`, or the newest good checkpoint in the folder; report each skipped
+    checkpoint. Raises CheckpointError if there is no good checkpoint."""
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder")
     try:
@@ -82,7 +82,7 @@ def _open(location: Path, report: Callable[[str], object]) -> tuple[Path, SavedW
 
 
 def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, str]:
-    """The name in the file of each weight and buffer of the model.
+    """Return the name in the file of each weight and buffer of the model.
 
     The model's own `load_state_dict` matches the names, with tensors that have no memory: modules with
     low-rank updates have several names for a weight.

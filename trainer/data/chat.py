@@ -104,7 +104,7 @@ class TemplatePart(NamedTuple):
 def chat_pieces(
     files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each conversation: the list of messages in the `field` of each line. Raises DataError
+    """Yield the text of each conversation: the list of messages in the `field` of each line. Raises DataError
     naming the file and the line that can't be read."""
     for file in files:
         if not file.has_json_lines:
@@ -131,7 +131,7 @@ def _messages(where: str, value: Any, field: str) -> list[Message]:
 
 
 def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[TemplatePart]]:
-    """The conversation as one document, or as one document per answer.
+    """Return the conversation as one document, or as one document per answer.
 
     A template may render an answer differently when another message follows, e.g. without its reasoning. Then
     each answer is the target after the text that the model reads before it writes that answer.
@@ -169,7 +169,8 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
 
 
 def _end_of_turn(text: str, start: int, ends: Sequence[str]) -> int:
-    """The end of the turn that begins at `start`: behind the first of `ends`, or the end of the text."""
+    """Return the end of the turn that begins at `start`: behind the first of `ends`, or the end of the
+    text."""
     stripped = text.rstrip()
     closed = len(stripped) > start and any(end and stripped.endswith(end) for end in ends)
     return len(stripped) if closed else len(text)

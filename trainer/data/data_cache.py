@@ -37,7 +37,7 @@ class DataProgress:
 
 
 def cache_folder(config: Config) -> Path:
-    """The folder for derived files: beside the checkpoints, unless these are in a bucket."""
+    """Return the folder for derived files: beside the checkpoints, unless these are in a bucket."""
     data, checkpoints = config.data.data_cache, config.checkpoint.checkpoint_dir
     if data:
         return local_path(data)
@@ -45,7 +45,7 @@ def cache_folder(config: Config) -> Path:
 
 
 def cache_name(**origin: Any) -> str:
-    """A file name for the data that is derived from `origin`, JSON values."""
+    """Return a file name for the data that is derived from `origin`, JSON values."""
     return hashlib.blake2b(json.dumps(origin, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 

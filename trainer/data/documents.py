@@ -48,8 +48,8 @@ class TextPiece(NamedTuple):
 
 
 def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[DocumentFile]:
-    """The named files, and the files with one of the suffixes at any depth below the named folders, sorted by
-    name.
+    """Return the named files, and the files with one of the suffixes at any depth below the named folders,
+    sorted by name.
 
     Links to folders are not followed, because they may form cycles.
 
@@ -102,8 +102,8 @@ def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[
 def text_pieces(
     files: Sequence[DocumentFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each file, or of the `field` in each line of a .jsonl file; documents without text are
-    skipped.
+    """Yield the text of each file, or of the `field` in each line of a .jsonl file; documents without text
+    are skipped.
 
     Bytes that are not UTF-8 are an error in JSON, and if the tokenizer needs UTF-8; otherwise they become
     lone surrogates, as with `surrogateescape`.
@@ -120,7 +120,7 @@ def text_pieces(
 
 
 def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[int, Any]]:
-    """The value of each non-blank line, with the line's number from 1.
+    """Yield the value of each non-blank line, with the line's number from 1.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -189,7 +189,7 @@ def _split(text: str) -> Iterator[TextPiece]:
 
 
 def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
-    """The text of a file, in chunks that end with a line."""
+    """Yield the text of a file, in chunks that end with a line."""
     try:
         with path.open("rb") as file:
             rest, offset, last = b"", 0, False
@@ -214,8 +214,8 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
 
 
 def _cut(data: bytes) -> int:
-    """The index for a cut: after a line if possible, otherwise before a space, which begins the next word;
-    never within a character."""
+    """Return the index for a cut: after a line if possible, otherwise before a space, which begins the next
+    word; never within a character."""
     cut = data.rfind(b"\n") + 1 or max(0, data.rfind(b" "))
     if cut:
         return cut

@@ -22,7 +22,7 @@ class HasFingerprint(Protocol):
 
 
 def data_fingerprint(train: Dataset) -> dict[str, Any]:
-    """`samples`, the number of samples for training, and `hash`, in hexadecimal digits.
+    """Return `samples`, the number of samples for training, and `hash`, in hexadecimal digits.
 
     The hash is exact if the dataset has a `fingerprint`. Otherwise it covers some samples; it is "" if a
     sample changes with each read.
@@ -44,7 +44,7 @@ def _hash(dataset: Dataset) -> str:
 
 
 def fingerprint_of(dataset: Dataset) -> str:
-    """The hash of everything that determines the samples; "" if the dataset has no hash."""
+    """Return the hash of everything that determines the samples; "" if the dataset has no hash."""
     return dataset.fingerprint() if isinstance(dataset, HasFingerprint) else ""
 
 

@@ -73,7 +73,7 @@ class JsonLines:
         return self.__dict__ | {"_text": None, "_places": None}
 
     def number_in_file(self, number: int) -> int:
-        """The line number in the file, from 1 and counting blank lines, of the n-th non-blank line."""
+        """Return the line number in the file, from 1 and counting blank lines, of the n-th non-blank line."""
         self[number]
         assert self._text is not None and self._places is not None
         end, count = int(self._places[number]), 1
@@ -82,16 +82,16 @@ class JsonLines:
         return count
 
     def beside(self, suffix: str) -> Path:
-        """The path for a file derived from the lines, beside their index."""
+        """Return the path for a file derived from the lines, beside their index."""
         return self._places_path.with_suffix(suffix)
 
     def fingerprint(self) -> str:
-        """A hash of the file."""
+        """Return a hash of the file."""
         return self._info.hash
 
 
 def _index(path: Path, cache: Path, check: Check, progress: DataProgress) -> tuple[Path, _Info]:
-    """The file with the positions of the lines, written now if the cache has none."""
+    """Return the file with the positions of the lines, written now if the cache has none."""
     try:
         status = path.stat()
         # Report an unreadable file now rather than at the first sample.

@@ -34,7 +34,7 @@ def batches(
     pinned: bool,
     collate: Collate | None = None,
 ) -> Iterator[Batch]:
-    """The micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or the results of
+    """Return the micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or the results of
     `collate`.
 
     The loader has its own generator: seeding it from the process's generator would change the dropout masks.

@@ -60,7 +60,7 @@ class _Ranks:
         self.group, self.received = group, received
 
     def exchange(self, outcome: _Outcome | None) -> list[_Outcome | None]:
-        """The outcome of every rank, None for ranks that still prepare. Raises StoppedBySignal."""
+        """Return the outcome of every rank, None for ranks that still prepare. Raises StoppedBySignal."""
         answers = self.group.all_gather((outcome, self.received()))
         number = next((number for _, number in answers if number), 0)
         if number:
@@ -68,7 +68,7 @@ class _Ranks:
         return [rank_outcome for rank_outcome, _ in answers]
 
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
-        """The outcomes of all ranks. Raises StoppedBySignal. A collective call has a timeout, but the
+        """Return the outcomes of all ranks. Raises StoppedBySignal. A collective call has a timeout, but the
         preparation has no limit, so the ranks exchange outcomes repeatedly."""
         reported = False
         while True:

@@ -17,7 +17,8 @@ _CHUNK = 1 << 16
 
 
 def packs_of(tokens: TokenFile, context: int, cache: Path, progress: DataProgress | None = None) -> Path:
-    """A file of int64: sample n has the documents from the n-th number up to the next number, exclusive.
+    """Return a file of int64: sample n has the documents from the n-th number up to the next number,
+    exclusive.
 
     Documents stay in order: a sample ends where the next document does not fit into `context` tokens.
 
@@ -44,7 +45,7 @@ def _write(path: Path, tokens: TokenFile, context: int) -> None:
 
 
 def _firsts(tokens: TokenFile, context: int) -> array[int]:
-    """The index of the first document of each sample, followed by the number of documents."""
+    """Return the index of the first document of each sample, followed by the number of documents."""
     count, firsts, used = tokens.info.documents, array("q", [0]), 0
     for begin in range(0, count, _CHUNK):
         # The last token of a document is only a target.

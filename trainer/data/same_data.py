@@ -11,8 +11,8 @@ from trainer.errors import DataError
 
 
 def same_data(fingerprint: dict[str, Any], group: ProcessGroup) -> dict[str, Any]:
-    """The `data_fingerprint` of all ranks; a collective call. Raises DataError on every rank if a node's data
-    differs from that of most nodes."""
+    """Return the `data_fingerprint` of all ranks; a collective call. Raises DataError on every rank if a
+    node's data differs from that of most nodes."""
     fingerprints = [
         (node, tuple(sorted(own.items()))) for node, own in group.all_gather((group.node_rank, fingerprint))
     ]

@@ -59,8 +59,8 @@ class Sampler:
 
 
 def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
-    """The sample at each position of its epoch, all int64 [N]; positions and samples are below `count`. For
-    each pair of seed and epoch the result is a permutation."""
+    """Return the sample at each position of its epoch, all int64 [N]; positions and samples are below
+    `count`. For each pair of seed and epoch the result is a permutation."""
     bits = max(_MIN_BITS, (count - 1).bit_length())
     keys = _keys(seed, epochs)
     samples = _feistel(places.astype(np.uint64), keys, bits)
@@ -73,13 +73,13 @@ def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
 
 
 def _keys(seed: int, epochs: Indices) -> Words:
-    """A key of 64 bits for each epoch; all keys of a seed differ."""
+    """Return a key of 64 bits for each epoch; all keys of a seed differ."""
     of_seed = _mix(np.array([(seed + _GOLDEN) & _MASK], np.uint64))
     return _mix(of_seed + epochs.astype(np.uint64))
 
 
 def _feistel(values: Words, keys: Words, bits: int) -> Words:
-    """A permutation of the integers below 2**bits for each key, both [N].
+    """Return a permutation of the integers below 2**bits for each key, both [N].
 
     A round moves the low half into the high half, and combines the high half with a function of the low half.
     If `bits` is odd, the halves differ by one bit.
@@ -97,7 +97,8 @@ def _feistel(values: Words, keys: Words, bits: int) -> Words:
 
 
 def _mix(words: Words) -> Words:
-    """The output function of SplitMix64, in place: a bijection; each input bit changes half of the bits.
+    """Return the output function of SplitMix64, in place: a bijection; each input bit changes half of the
+    bits.
 
     Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
     """

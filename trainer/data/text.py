@@ -51,7 +51,7 @@ class Windows:
         return row[:-1], row[1:], torch.from_numpy(_positions(starts))
 
     def fingerprint(self) -> str:
-        """The hash of the tokens and of the windows; "" if the tokens have no hash."""
+        """Return the hash of the tokens and of the windows; "" if the tokens have no hash."""
         known = getattr(self._tokens, "hash", "")
         return known and f"windows of {self._context}, {self._end}: {known}"
 
@@ -89,17 +89,18 @@ class Conversations:
         return sample if self._packs is None else (*sample, torch.from_numpy(_positions(starts)))
 
     def without_targets(self) -> tuple[int, int]:
-        """The number of samples without targets, and of checked samples, which are evenly spread."""
+        """Return the number of samples without targets, and of checked samples, which are evenly spread."""
         looked_at = range(0, len(self), max(1, len(self) // _CHECKED_SAMPLES))
         return sum(not bool((self[number][1] != IGNORED).any()) for number in looked_at), len(looked_at)
 
     def fingerprint(self) -> str:
-        """The hash of everything that determines the samples."""
+        """Return the hash of everything that determines the samples."""
         packed = "alone" if self._packs is None else "packed"
         return f"conversations of {self._context}, {packed}: {self._tokens.hash}"
 
 
 def _positions(starts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The distance of each position from the last start at or before it; the first position is a start."""
+    """Return the distance of each position from the last start at or before it; the first position is a
+    start."""
     places = np.arange(len(starts))
     return places - np.maximum.accumulate(np.where(starts, places, 0))

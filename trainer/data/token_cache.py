@@ -34,15 +34,15 @@ class TextSource:
 
 
 def suffixes_of(form: str) -> tuple[str, ...]:
-    """The suffixes of files that are read below a folder."""
+    """Return the suffixes of files that are read below a folder."""
     return (".jsonl",) if form == "chat" else TEXT_SUFFIXES
 
 
 def text_source(
     files: list[DocumentFile], form: str, field: str, tokenizer: str, *, separate: bool
 ) -> TextSource:
-    """The text of the files: `form` is `text` or `chat`, `field` is a field of the JSON lines ("" for the
-    default).
+    """Return the text of the files: `form` is `text` or `chat`, `field` is a field of the JSON lines ("" for
+    the default).
 
     `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Newlines separate the bytes of text files
     unless documents must be `separate`: with newlines the vocabulary is 256 bytes, one byte per token.
@@ -69,7 +69,7 @@ def text_source(
 
 
 def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> Path:
-    """The token file of `--data`, written now if the data cache has none.
+    """Return the token file of `--data`, written now if the data cache has none.
 
     `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one.
 
@@ -97,8 +97,8 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
 
 
 def token_files_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> list[Path]:
-    """The token files that `--data` names, in order, or the token file of its text. Raises as `token_file_of`
-    does."""
+    """Return the token files that `--data` names, in order, or the token file of its text. Raises as
+    `token_file_of` does."""
     paths = [local_path(path.strip()) for path in config.data.data.split(",")]
     if all(path.suffix == ".bin" for path in paths):
         return paths

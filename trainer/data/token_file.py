@@ -126,7 +126,7 @@ def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
 def _tokens_of(
     batch: list[TextPiece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The token ids of the batch, and the positions in them at which documents end."""
+    """Return the token ids of the batch, and the positions in them at which documents end."""
     end = np.array([tokenizer.end], np.uint32)
     parts: list[npt.NDArray[Any]] = []
     ends, length = [], 0
@@ -162,12 +162,12 @@ class TokenFile:
         return self._tokens[part]
 
     def document(self, number: int) -> npt.NDArray[Any]:
-        """The ids of a document in a file with marked targets."""
+        """Return the ids of a document in a file with marked targets."""
         start, end = self._mapped_starts()[number : number + 2].tolist()
         return self[start:end]
 
     def lengths(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """The lengths of documents `first` to `end` in ids, in a file with marked targets."""
+        """Return the lengths of documents `first` to `end` in ids, in a file with marked targets."""
         return np.diff(self._mapped_starts()[first : end + 1])
 
     def _mapped_starts(self) -> npt.NDArray[np.int64]:
@@ -248,7 +248,7 @@ def open_tokens(paths: Sequence[Path]) -> TokenFile | TokenShards:
 
 
 def read_info(path: Path) -> TokenFileInfo:
-    """The description of a complete token file.
+    """Return the description of a complete token file.
 
     Raises:
         DataError: if there is no complete token file.

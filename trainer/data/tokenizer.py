@@ -112,12 +112,12 @@ def load_tokenizer(spec: str) -> Tokenizer:
 
 
 def is_bytes(spec: str) -> bool:
-    """Whether the value of `--tokenizer` means bytes rather than a file."""
+    """Return whether the value of `--tokenizer` means bytes rather than a file."""
     return spec in {"", "bytes"}
 
 
 def tokenizer_of(weights: str) -> str:
-    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" without one.
+    """Return the `tokenizer.json` in a model's folder, or downloaded by the model's name; "" without one.
 
     The function also downloads the files with a chat template. `weights` is the value of `--weights`; a
     config.json has no tokenizer.

@@ -12,12 +12,12 @@ from trainer.errors import UsageError
 
 
 def local_gpu_count(env: Mapping[str, str]) -> int:
-    """The number of GPUs that the processes of this node use."""
+    """Return the number of GPUs that the processes of this node use."""
     return min(int(env.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count())
 
 
 def select_device(requested: str) -> torch.device:
-    """The device of this local rank.
+    """Return the device of this local rank.
 
     Raises:
         UsageError: for a requested GPU that is missing, or that this build of torch can't use.

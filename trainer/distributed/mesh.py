@@ -41,7 +41,7 @@ class ParallelMesh:
         return self.replicate * self.shard
 
     def data_rank(self, rank: int) -> int:
-        """The index, below `data_size`, of the part of a batch that a rank sees."""
+        """Return the index, below `data_size`, of the part of a batch that a rank sees."""
         return rank // self.tensor
 
     def devices(self, device_type: str, timeout: float) -> DeviceMesh:

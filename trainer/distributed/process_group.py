@@ -48,8 +48,8 @@ class ProcessGroup:
         self._create(store, device, timeout)
 
     def _env_store(self) -> dist.Store:
-        """The store that MASTER_ADDR and MASTER_PORT name. A supervisor or torchrun hosts the store if it
-        started this process. Otherwise rank 0 hosts it, because torch's own store would listen on all
+        """Return the store that MASTER_ADDR and MASTER_PORT name. A supervisor or torchrun hosts the store if
+        it started this process. Otherwise rank 0 hosts it, because torch's own store would listen on all
         addresses."""
         if self.rank or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             store: dist.Store = next(dist.rendezvous("env://"))[0]  # type: ignore[attr-defined]
@@ -91,14 +91,14 @@ class ProcessGroup:
         self.all_gather(None)
 
     def all_gather(self, value: Any, group: Any = None) -> list[Any]:
-        """The values of all ranks, in rank order; `group` defaults to the control group."""
+        """Return the values of all ranks, in rank order; `group` defaults to the control group."""
         group = group or self.control_group
         values: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(values, value, group=group)
         return values
 
     def first_problem(self, problem: str | None, group: Any = None) -> str | None:
-        """The problem of the first rank that has one; all ranks get the same result."""
+        """Return the problem of the first rank that has one; all ranks get the same result."""
         return next(filter(None, self.all_gather(problem, group)), None)
 
     def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:

@@ -50,7 +50,7 @@ class ModelReplica:
             raise Disagreed("another process on this node has lost its connections to other nodes")
 
     def extremes(self, value: int) -> tuple[int, int]:
-        """The lowest and the highest value among the ranks of this node."""
+        """Return the lowest and the highest value among the ranks of this node."""
         values = torch.tensor([value, -value])
         dist.all_reduce(values, dist.ReduceOp.MIN, group=self._votes)
         low, negative = values.tolist()

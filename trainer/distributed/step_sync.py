@@ -56,7 +56,7 @@ class StepReduction:
         return self._values[0], self._values[1].sqrt()
 
     def outcome(self) -> StepOutcome:
-        """The values on the host; the call blocks until they are there."""
+        """Return the values on the host; the call blocks until they are there."""
         self.wait()
         if self._ready is not None:
             self._ready.synchronize()

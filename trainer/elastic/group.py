@@ -118,7 +118,7 @@ class ElasticGroup(ProcessGroup):
 
 
 def _sockets() -> Iterator[tuple[int, int]]:
-    """Descriptors of this process's sockets, with their inodes."""
+    """Yield descriptors of this process's sockets, with their inodes."""
     for link in _FDS.iterdir():
         with suppress(OSError):
             target = str(link.readlink())

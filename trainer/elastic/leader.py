@@ -55,7 +55,7 @@ class Rules:
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
     def most(self, nodes: int) -> int:
-        """The largest usable number of nodes up to this one; 0 without one."""
+        """Return the largest usable number of nodes up to this one; 0 without one."""
         return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 
@@ -130,14 +130,14 @@ class Leader:
         return self._end(AttemptEnd(failure), except_node=node)
 
     def missing(self) -> str:
-        """The nodes that did not join, as a clause of a message."""
+        """Return the nodes that did not join, as a clause of a message."""
         names = [str(node) for node in sorted(self._expected) if not self._is_ready(node)]
         return (
             f"node {names[0]} did not join" if len(names) == 1 else f"nodes {', '.join(names)} did not join"
         )
 
     def decide(self) -> Decision | None:
-        """The next change, or None."""
+        """Return the next change, or None."""
         return self._form() if self.membership is None else self._change(self.membership)
 
     def _is_ready(self, node: int) -> bool:
@@ -187,7 +187,7 @@ class Leader:
         return None
 
     def _have_waited(self, nodes: int) -> bool:
-        """Whether further nodes had enough time to join."""
+        """Return whether further nodes had enough time to join."""
         if self._joining_since is None:
             self._joining_since = self._clock()
         waited = self._clock() - self._joining_since
@@ -198,11 +198,12 @@ class Leader:
         return state is not None and state.ready and state.spawn == member.spawn
 
     def _is_settled(self, now: Membership) -> bool:
-        """Whether all members train with this membership."""
+        """Return whether all members train with this membership."""
         return all(state.settled == now.epoch for node in now.nodes if (state := self.states.get(node)))
 
     def _is_broken(self, now: Membership) -> bool:
-        """Whether processes lost their connections, and no node was lost within `BROKEN_WAIT` seconds."""
+        """Return whether processes lost their connections, and no node was lost within `BROKEN_WAIT`
+        seconds."""
         if not any(self.states[node].broken == now.epoch for node in now.nodes if node in self.states):
             self._broken_since = None
             return False

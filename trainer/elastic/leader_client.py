@@ -86,7 +86,7 @@ class LeaderClient:
         return local_address(self.stream.sock) if self.stream is not None else ""
 
     def waiting_for(self) -> str:
-        """The event that this node waits for, as text."""
+        """Return the event that this node waits for, as text."""
         if self._welcomed:
             return f"node {self._leader_node} did not get enough nodes together"
         top = self._context.topology

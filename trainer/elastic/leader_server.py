@@ -134,13 +134,13 @@ class LeaderServer:
         return list(self.followers.values())
 
     def is_done(self) -> bool:
-        """Whether this node completed all steps and the other members have left too."""
+        """Return whether this node completed all steps and the other members have left too."""
         self.lead.remove(self._context.node, "it is done", code=exit_codes.DONE)
         membership = self.lead.membership
         return membership is None or not any(node in self.followers for node in membership.nodes)
 
     def own_address(self) -> str:
-        """The address at which the other nodes reach this node."""
+        """Return the address at which the other nodes reach this node."""
         addresses = (local_address(stream.sock) for stream in self.followers.values())
         return next(filter(None, addresses), LOOPBACK)
 
@@ -148,7 +148,7 @@ class LeaderServer:
         self.lead.update(self._context.state, self.own_address())
 
     def _absent(self) -> list[Address]:
-        """Known addresses of the nodes that are not connected."""
+        """Return known addresses of the nodes that are not connected."""
         lead = self.lead
         known = dict(enumerate(self._context.topology.addresses))
         for node, address in lead.addresses.items():

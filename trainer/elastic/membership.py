@@ -53,7 +53,7 @@ class Membership:
         return sum(member.processes for member in self.members)
 
     def index(self, node: int) -> int:
-        """The node's index among the members; -1 if it is not a member."""
+        """Return the node's index among the members; -1 if it is not a member."""
         return self.nodes.index(node) if node in self.nodes else -1
 
     def first_rank(self, node: int) -> int:
@@ -126,7 +126,7 @@ def _nodes(message: Mapping[str, Any], name: str) -> tuple[int, ...]:
 def may_train(
     nodes: Collection[int], minimum: int, silent: Collection[int] = (), unknown: Collection[int] = ()
 ) -> bool:
-    """Whether these nodes may train without the others.
+    """Return whether these nodes may train without the others.
 
     A node whose connection was closed has ended. A node that is only `silent`, or was never reached
     (`unknown`), may still train behind a network partition: `nodes` must outnumber the silent and unknown

@@ -128,7 +128,7 @@ class ElasticNode:
         close_all(streams, code)
 
     def missing(self) -> str:
-        """The event that this node waits for, as text."""
+        """Return the event that this node waits for, as text."""
         if self._serving is not None:
             return self._serving.lead.missing()
         if self._context.problem:
@@ -153,7 +153,7 @@ class ElasticNode:
         return None
 
     def events(self) -> list[Event]:
-        """Events since the last call."""
+        """Return the events since the last call."""
         events, self._context.events = self._context.events, []
         return events
 

@@ -48,7 +48,7 @@ class NodeState:
 
 
 def hello(state: NodeState) -> dict[str, Any]:
-    """The first message to a leader."""
+    """Return the first message to a leader."""
     return {"elastic": VERSION, "state": asdict(state)}
 
 
@@ -64,7 +64,7 @@ class Claim:
 
 
 def call(claim: Claim, port: int) -> dict[str, Any]:
-    """The message of a leader to a node that does not know it: the run continues at this port."""
+    """Return the message of a leader to a node that does not know it: the run continues at this port."""
     return {"elastic": VERSION, "led_at": port, "claim": asdict(claim)}
 
 

@@ -245,7 +245,8 @@ class RestartingSupervisor(Supervisor):
             self._processes.signal(signal.SIGTERM)
 
     def _outcome(self, run: _Running, number: int) -> int | None:
-        """The exit code of the attempt after these processes; None to continue with another membership."""
+        """Return the exit code of the attempt after these processes; None to continue with another
+        membership."""
         done = not self._signal and self._is_done(run)
         if self._over is not None:
             return self._over
@@ -257,7 +258,7 @@ class RestartingSupervisor(Supervisor):
         return None
 
     def _is_done(self, run: _Running) -> bool:
-        """Whether the processes completed all steps; otherwise they ended because the nodes change."""
+        """Return whether the processes completed all steps; otherwise they ended because the nodes change."""
         if run.codes != {exit_codes.DONE}:
             return False
         if self._program.outcome(exit_codes.DONE, signalled=True) == exit_codes.DONE:
@@ -274,7 +275,7 @@ class RestartingSupervisor(Supervisor):
 
     @staticmethod
     def _may_continue(run: _Running) -> bool:
-        """Whether no process ended by its own error."""
+        """Return whether no process ended by its own error."""
         cause = run.failures.cause
         if cause is None or cause.follower:
             return True

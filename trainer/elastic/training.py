@@ -102,8 +102,8 @@ class ElasticTrainer(Trainer):
             self.profiler = StepProfiler(config, 0)
 
     def _asked_to_stop(self) -> bool:
-        """Whether all ranks must stop. SIGTERM does not count: it may reach only one node while the others
-        train on."""
+        """Return whether all ranks must stop. SIGTERM does not count: it may reach only one node while the
+        others train on."""
         return self._link.stopping
 
     def run(self) -> int:
@@ -123,8 +123,8 @@ class ElasticTrainer(Trainer):
         return code
 
     def _data_signature(self, data: Mapping[str, Any]) -> str:
-        """The data signature, the same on all nodes: the run refuses a node that joins later with another
-        signature."""
+        """Return the data signature, the same on all nodes: the run refuses a node that joins later with
+        another signature."""
         shards = "" if self.group.replica is None else f"{SHARDS}{self.group.replica.size}"
         return f"{data['samples']} {data['hash']}{shards}"
 
@@ -185,7 +185,7 @@ class ElasticTrainer(Trainer):
             after -= 1
 
     def _received_while_waiting(self) -> int:
-        """The signal of this rank; 0 if the rank has trained, because then it saves together with the
+        """Return the signal of this rank; 0 if the rank has trained, because then it saves together with the
         others."""
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
@@ -254,8 +254,8 @@ class ElasticTrainer(Trainer):
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """The last step that each rank (or each rank of its replica) completed; -1 if there is no complete
-        state."""
+        """Return the last step that each rank (or each rank of its replica) completed; -1 if there is no
+        complete state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size
         lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
@@ -305,8 +305,8 @@ class ElasticTrainer(Trainer):
         self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
-        """Whether a new membership is waiting. A save in progress is completed first, because all of its
-        ranks must take part."""
+        """Return whether a new membership is waiting. A save in progress is completed first, because all of
+        its ranks must take part."""
         return self._link.epoch > self._epoch and not self.checkpoints.saving
 
     def _handle(self, outcome: StepOutcome) -> None:

@@ -57,7 +57,7 @@ def analyze(records: Sequence[RankRecord]) -> HangFinding:
 
 
 def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
-    """The finding in collectives; None if no rank waits in a collective."""
+    """Return the finding in collectives; None if no rank waits in a collective."""
     heads = _heads(records, background=background)
     if not heads:
         return None
@@ -90,7 +90,7 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
 
 
 def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Collective]:
-    """The oldest collective that each rank waits in; the main thread's, if the stack shows it."""
+    """Return the oldest collective that each rank waits in; the main thread's, if the stack shows it."""
     heads: dict[int, Collective] = {}
     for record in records:
         pending = [collective for collective in record.known(background=background) if not collective.done]
@@ -102,7 +102,7 @@ def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Coll
 def _absent(
     records: Sequence[RankRecord], head: Collective, heads: dict[int, Collective], *, background: bool
 ) -> set[int]:
-    """The ranks of the group that have not begun this collective."""
+    """Return the ranks of the group that have not begun this collective."""
     members = _members(records, head)
     absent = set()
     for record in records:
@@ -151,7 +151,7 @@ def _mismatch(
     *,
     background: bool,
 ) -> HangFinding | None:
-    """The finding for ranks whose collectives with the same number differ, or None."""
+    """Return the finding for ranks whose collectives with the same number differ, or None."""
     for head in sorted(heads.values(), key=lambda collective: collective.seq):
         if head.p2p:
             continue
@@ -172,8 +172,8 @@ def _deviating(
     *,
     background: bool,
 ) -> HangFinding:
-    """The deviating collectives and their ranks, judged by the ranks' earlier collectives or, if these do not
-    decide, by the majority."""
+    """Return the deviating collectives and their ranks, judged by the ranks' earlier collectives or, if these
+    do not decide, by the majority."""
     by_rank = {record.rank: record for record in records}
     usual = {
         rank: _usual(by_rank[rank].known(background=background), collective)
@@ -205,7 +205,8 @@ def _deviating(
 
 
 def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, ...]]:
-    """The two collectives that followed the collectives before `head` at their last occurrence, if known."""
+    """Return the two collectives that followed the collectives before `head` at their last occurrence, if
+    known."""
     keys = [_key(collective) for collective in begun]
     at = next(index for index, collective in enumerate(begun) if collective is head)
     for length in range(min(_CONTEXT, at), 0, -1):
@@ -228,8 +229,8 @@ def _wrong_order(
     *,
     background: bool,
 ) -> HangFinding:
-    """The finding for ranks that wait for each other in different groups, or at different positions of one
-    group."""
+    """Return the finding for ranks that wait for each other in different groups, or at different positions of
+    one group."""
     by_rank = {record.rank: record for record in records}
     wrong = []
     for rank in sorted(missing):
@@ -246,7 +247,7 @@ def _wrong_order(
 
 
 def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
-    """The finding if no collective is pending, derived from the states and stacks of the ranks."""
+    """Return the finding if no collective is pending, derived from the states and stacks of the ranks."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)

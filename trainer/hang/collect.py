@@ -112,7 +112,7 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
 
 
 def _watch(beat: RankHeartbeat) -> dict[str, float]:
-    """The activity of a process within `_WATCH_SECONDS`.
+    """Return the activity of a process within `_WATCH_SECONDS`.
 
     `running` is the fraction of the time in which it ran, `calls` is the number of different functions that
     it called, `io_rate` is the bytes per second that it and its children read and wrote.
@@ -134,8 +134,8 @@ def _watch(beat: RankHeartbeat) -> dict[str, float]:
 
 
 def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:
-    """The threads of a process and the tool that read them: py-spy, which can read even a stopped process, or
-    the process's signal handler."""
+    """Return the threads of a process and the tool that read them: py-spy, which can read even a stopped
+    process, or the process's signal handler."""
     for by, read in (
         ("py-spy", lambda: from_py_spy(_py_spy(pid, stopped=state.state in STOPPED))),
         ("faulthandler", lambda: from_faulthandler(_handler(pid, state, file), main_thread)),
@@ -160,7 +160,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
 
 
 def _handler(pid: int, state: ProcessState, file: Path) -> str:
-    """The output of the process's signal handler; "" if it has no handler."""
+    """Return the output of the process's signal handler; "" if it has no handler."""
     if state.state in STOPPED or not has_handler(pid, STACKS_SIGNAL):
         return ""
     with contextlib.suppress(OSError):

@@ -21,7 +21,8 @@ _OTHER_THREADS = 8
 
 
 def request(trigger: str, seconds: float, usual: float, phase: str) -> dict[str, Any]:
-    """The request for a report: a follower's ranks make no progress, or a user requests their state."""
+    """Return the request for a report: a follower's ranks make no progress, or a user requests their
+    state."""
     return {"request": trigger, "seconds": seconds, "usual": usual, "phase": phase}
 
 
@@ -30,7 +31,7 @@ def collect(incident: int) -> dict[str, Any]:
 
 
 def answers(incident: int, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with a node's records."""
+    """Return the messages with a node's records."""
     data = _packed(records)
     if len(data) > _PART * _MAX_PARTS:
         data = _packed([_shortened(record) for record in records])
@@ -58,7 +59,8 @@ class NodeAnswer:
         self._parts: dict[int, str] = {}
 
     def add(self, message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The records when all parts have arrived. Raises ValueError for a message that is not an answer."""
+        """Return the records when all parts have arrived. Raises ValueError for a message that is not an
+        answer."""
         number, count, data = message.get("part"), message.get("parts"), message.get("data")
         if not isinstance(number, int) or not isinstance(count, int) or not isinstance(data, str):
             raise ValueError("part, parts and data are missing")

@@ -27,7 +27,7 @@ _RECORDERS = (("_dump_fr_trace", "_dump_fr_trace_json"), ("_dump_nccl_trace", "_
 
 
 def begun() -> tuple[int, bool]:
-    """The number of collectives that this process has begun, and whether a collective is pending."""
+    """Return the number of collectives that this process has begun, and whether a collective is pending."""
     total, pending = 0, False
     for _, name in _RECORDERS:
         for status in _status(name):
@@ -40,7 +40,7 @@ def begun() -> tuple[int, bool]:
 
 
 def _status(name: str) -> list[Mapping[str, Any]]:
-    """The status of each group without its collectives; the call takes 30 µs."""
+    """Return the status of each group without its collectives; the call takes 30 µs."""
     function = _function(name)
     if function is None:
         return []
@@ -60,7 +60,7 @@ def oldest_pending() -> tuple[float, float]:
 
 
 def groups() -> dict[str, dict[str, Any]]:
-    """The process groups by name: `ranks`, `title` and the newest `entries`, the oldest first."""
+    """Return the process groups by name: `ranks`, `title` and the newest `entries`, the oldest first."""
     groups: dict[str, dict[str, Any]] = {}
     members = _members()
     python_threads = {
@@ -100,8 +100,8 @@ def _condensed(entry: Mapping[str, Any], background: bool) -> dict[str, Any]:
 
 
 def _done(entry: Mapping[str, Any]) -> bool:
-    """Whether a collective ended: the state of gloo's entries stays `scheduled`, but they are retired at the
-    end."""
+    """Return whether a collective ended: the state of gloo's entries stays `scheduled`, but they are retired
+    at the end."""
     return bool(entry.get("retired")) or entry.get("state") == "completed"
 
 
@@ -121,7 +121,7 @@ def _function(name: str) -> Any:
 
 
 def _members() -> dict[str, list[int]]:
-    """The ranks of each group, by its name."""
+    """Return the ranks of each group, by its name."""
     module = sys.modules.get("torch.distributed.distributed_c10d")
     members: dict[str, list[int]] = {}
     with contextlib.suppress(AttributeError, RuntimeError, TypeError):

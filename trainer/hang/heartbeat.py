@@ -130,10 +130,10 @@ class RankHeartbeat:
 
 
 def answer_path(heartbeat: Path, number: int) -> Path:
-    """Path of the rank's answer to a request."""
+    """Return the path of the rank's answer to a request."""
     return heartbeat.with_suffix(f".answer-{number}")
 
 
 def stacks_path(heartbeat: Path) -> Path:
-    """Path of the file in which the rank's signal handler writes the stacks of its threads."""
+    """Return the path of the file in which the rank's signal handler writes the stacks of its threads."""
     return heartbeat.with_suffix(".stacks")

@@ -39,7 +39,7 @@ class Channel(Protocol):
         """Send a message: node 0 to all other nodes, another node to node 0."""
 
     def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
-        """Messages since the last call, each with the node that sent it."""
+        """Return the messages since the last call, each with the node that sent it."""
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class Incidents:
         self._report(incident, finding, dump, records, seconds)
 
     def _allowed(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Seconds without a step that are allowed for this finding and not reported."""
+        """Return the seconds without a step that are allowed for this finding and not reported."""
         if incident.trigger != STALL:
             return 0.0
         culprits = [record for record in records if record.rank in finding.ranks]
@@ -203,7 +203,8 @@ class Incidents:
         return 0.0
 
     def _may_go_on(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Seconds that the ranks which the others wait for may still need, e.g. for a save on rank 0."""
+        """Return the seconds that the ranks which the others wait for may still need, e.g. for a save on rank
+        0."""
         if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
             return 0.0
         left = [record.seconds_left for record in records if record.rank in finding.ranks]
@@ -271,7 +272,7 @@ class Incidents:
 
 
 def _readable(dump: Sequence[tuple[int, dict[str, Any]]]) -> tuple[list[dict[str, Any]], list[RankRecord]]:
-    """The readable part of the nodes' answers, with the node in each record."""
+    """Return the readable part of the nodes' answers, with the node in each record."""
     shown, records = [], []
     for node, record in dump:
         with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, AttributeError):

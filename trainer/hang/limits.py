@@ -115,7 +115,7 @@ class RankProgress:
             self._durations.setdefault(phase, deque(maxlen=_MAX_DURATIONS)).append(max(0.0, seconds))
 
     def stall(self, now: float) -> Stall | None:
-        """The stall, or None while the rank may still be working."""
+        """Return the stall, or None while the rank may still be working."""
         last = self._last
         if last is None or not self._factor:
             return None
@@ -128,7 +128,8 @@ class RankProgress:
         return None
 
     def left(self, now: float) -> float:
-        """Seconds that the rank may still be without progress; infinite in a phase with its own timeout."""
+        """Return the seconds that the rank may still be without progress; infinite in a phase with its own
+        timeout."""
         if self._last is None:
             return math.inf
         phase = self._last.phase
@@ -139,7 +140,7 @@ class RankProgress:
         return statistics.median(known) if len(known) >= _MIN_DURATIONS else 0.0
 
     def _limit(self, phase: str, usual: float, now: float) -> float:
-        """Allowed seconds without progress in this phase."""
+        """Return the allowed seconds without progress in this phase."""
         limit = (_START if phase in ("", STARTING) else UNKNOWN) * self._floor
         if phase in _OWN_LIMITS:
             return math.inf
@@ -154,8 +155,8 @@ class RankProgress:
 
 
 def node_stall(ranks: Iterable[RankProgress], now: float) -> Stall | None:
-    """The stall of the rank that progressed last, because a step ends either for all ranks of a run or for
-    none."""
+    """Return the stall of the rank that progressed last, because a step ends either for all ranks of a run or
+    for none."""
     stalls = [rank.stall(now) for rank in ranks]
     present = [stall for stall in stalls if stall is not None]
     if len(present) < len(stalls) and not any(stall.before_timeout for stall in present):

@@ -50,7 +50,7 @@ class NodeRanks:
         self._collected: list[dict[str, Any]] | None = None
 
     def variables(self, local_rank: int) -> dict[str, str]:
-        """Environment variables of this process."""
+        """Return the environment variables of this process."""
         if local_rank >= len(self._beats):
             return {}
         return {
@@ -75,11 +75,11 @@ class NodeRanks:
         return node_stall([self._progress[local] for local in running], now)
 
     def moved_at(self) -> float:
-        """Time of the last progress of any rank."""
+        """Return the time of the last progress of any rank."""
         return max((progress.moved_at for progress in self._progress), default=0.0)
 
     def step(self) -> int:
-        """The highest step that ended."""
+        """Return the highest step that ended."""
         return max((beat.step for beat in self._beats), default=0)
 
     def begin_collecting(self) -> None:
@@ -103,6 +103,6 @@ class NodeRanks:
             emit("phase", text, severity="WARNING", phase="hang")
 
     def collected(self) -> list[dict[str, Any]] | None:
-        """The records, once; None until they are complete."""
+        """Return the records, once; None until they are complete."""
         records, self._collected = self._collected, None
         return records

@@ -25,7 +25,7 @@ class ProcessState:
 
 
 def process_state(pid: int) -> ProcessState:
-    """The state of a process on this machine."""
+    """Return the state of a process on this machine."""
     try:
         # The fields follow the name in parentheses; the 14th and 15th are utime and stime (proc(5)).
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -39,7 +39,8 @@ def process_state(pid: int) -> ProcessState:
 
 
 def io_bytes(pid: int) -> int:
-    """Bytes that the process has read and written so far, including sockets and pipes; 0 if hidden."""
+    """Return the bytes that the process has read and written so far, including sockets and pipes; 0 if
+    hidden."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # rchar and wchar (proc(5)).
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()[:2]
@@ -48,7 +49,8 @@ def io_bytes(pid: int) -> int:
 
 
 def has_handler(pid: int, number: int) -> bool:
-    """Whether the process has a handler for this signal; the signal would end a process without a handler."""
+    """Return whether the process has a handler for this signal; the signal would end a process without a
+    handler."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -58,7 +60,7 @@ def has_handler(pid: int, number: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that the threads of a process started, e.g. to load data."""
+    """Return processes that the threads of a process started, e.g. to load data."""
     pids: list[int] = []
     with contextlib.suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):

@@ -45,7 +45,7 @@ def training(step: int) -> None:
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A context for another phase: an evaluation, a save, the start."""
+    """Return a context for another phase: an evaluation, a save, the start."""
     if _own is None:
         yield
         return

@@ -100,8 +100,8 @@ class RankRecord:
         return waits_in_collective(self.frames)
 
     def known(self, *, background: bool) -> list[Collective]:
-        """The rank's collectives in the order in which they began; collectives of other threads only with
-        `background`."""
+        """Return the rank's collectives in the order in which they began; collectives of other threads only
+        with `background`."""
         return [collective for collective in self.collectives if background or not collective.background]
 
 
@@ -162,7 +162,7 @@ def _collective(group: str, entry: Mapping[str, Any]) -> Collective:
 
 
 def group_words(records: list[RankRecord], name: str) -> str:
-    """The name of a group as text."""
+    """Return the name of a group as text."""
     titles = [record.titles[name] for record in records if record.titles.get(name)]
     title = titles[0] if titles else ""
     if title == "default_pg":

@@ -16,7 +16,8 @@ _MAX_STACK = 20
 
 
 def message(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """The finding in one sentence: the ranks, the collective, the source line, and the wait of the others."""
+    """Return the finding in one sentence: the ranks, the collective, the source line, and the wait of the
+    others."""
     parts = [_cause(finding, records)]
     where = _places(finding, records)
     if where:
@@ -67,7 +68,7 @@ def _rank_words(ranks: Sequence[int], records: Sequence[RankRecord]) -> str:
 
 
 def numbers(ranks: Sequence[int]) -> str:
-    """The ranks as text, e.g. `0, 2-5, 9`."""
+    """Return the ranks as text, e.g. `0, 2-5, 9`."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
         if runs and rank == runs[-1][-1] + 1:
@@ -87,8 +88,8 @@ def _collective(collective: Collective | None, records: Sequence[RankRecord]) ->
 
 
 def place_of(record: RankRecord, collective: Collective | None = None) -> Frame | None:
-    """The source line of the rank; if it waits for a worker, the worker's line. For a wrong `collective`, the
-    line that began it: the main thread may have moved on."""
+    """Return the source line of the rank; if it waits for a worker, the worker's line. For a wrong
+    `collective`, the line that began it: the main thread may have moved on."""
     frames = record.frames
     if collective is not None and (began := user_frame(collective.frames)) is not None:
         return began
@@ -101,7 +102,7 @@ def place_of(record: RankRecord, collective: Collective | None = None) -> Frame 
 
 
 def _places(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """The source lines of the culprits, grouped by line."""
+    """Return the source lines of the culprits, grouped by line."""
     places: dict[str, list[int]] = {}
     ranks = finding.ranks
     for record in records:
@@ -152,7 +153,7 @@ def _same(collective: Collective, other: Collective) -> bool:
 
 
 def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any]:
-    """Fields of the structured line."""
+    """Return the fields of the structured line."""
     by_rank = {record.rank: record for record in records}
     culprits = [by_rank[rank] for rank in finding.ranks if rank in by_rank]
     place = next((frame for record in culprits if (frame := place_of(record, finding.instead))), None)
@@ -174,7 +175,7 @@ def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any
 
 
 def stack(record: RankRecord) -> list[str]:
-    """The calls of the main thread, the innermost first, without the calls that started the script."""
+    """Return the calls of the main thread, the innermost first, without the calls that started the script."""
     below = next((at for at, frame in enumerate(record.frames) if starts_scripts(frame.file)), None)
     return [frame.place for frame in record.frames[:below][:_MAX_STACK]]
 
@@ -192,7 +193,7 @@ def _collective_fields(collective: Collective | None, records: Sequence[RankReco
 
 
 def text(heading: str, dump: Sequence[Mapping[str, Any]], records: Sequence[RankRecord]) -> str:
-    """The incident as text: each rank with its newest collectives and all stacks."""
+    """Return the incident as text: each rank with its newest collectives and all stacks."""
     lines = [heading, ""]
     by_rank = {record.rank: record for record in records}
     for dumped in sorted(dump, key=lambda rank_dump: int(rank_dump["rank"])):

@@ -50,7 +50,7 @@ class Thread:
 
 
 def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
-    """The threads of the last report in faulthandler's output."""
+    """Return the threads of the last report in faulthandler's output."""
     threads: list[tuple[int, list[Frame]]] = []
     for line in text.splitlines():
         begins = _THREAD.match(line)
@@ -64,7 +64,7 @@ def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
 
 
 def from_py_spy(text: str) -> list[Thread]:
-    """The threads of `py-spy dump --json`; empty for any other text."""
+    """Return the threads of `py-spy dump --json`; empty for any other text."""
     try:
         return [
             Thread(
@@ -83,31 +83,31 @@ def from_py_spy(text: str) -> list[Thread]:
 
 
 def main_frames(threads: Sequence[Thread]) -> tuple[Frame, ...]:
-    """The frames of the main thread, or of the last thread if the main thread is unknown."""
+    """Return the frames of the main thread, or of the last thread if the main thread is unknown."""
     main = next((thread for thread in threads if thread.main), None)
     return main.frames if main else threads[-1].frames if threads else ()
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame outside libraries, or the innermost frame if all are in libraries; None if there
-    are no frames."""
+    """Return the innermost frame outside libraries, or the innermost frame if all are in libraries; None if
+    there are no frames."""
     return next((frame for frame in frames if not is_library(frame.file)), frames[0] if frames else None)
 
 
 def is_library(file: str) -> bool:
-    """Whether the file belongs to Python, or to an installed package other than `trainer`."""
+    """Return whether the file belongs to Python, or to an installed package other than `trainer`."""
     if file.startswith(f"{_OWN}/"):
         return starts_scripts(file)
     return file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _INSTALLED)
 
 
 def starts_scripts(file: str) -> bool:
-    """Whether the file belongs to the code of this package that starts a script, or to the trainer."""
+    """Return whether the file belongs to the code of this package that starts a script, or to the trainer."""
     return file.startswith((f"{_OWN}/launch/", f"{_OWN}/hang/")) or file == f"{_OWN}/task.py"
 
 
 def waits_in_collective(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost calls belong to torch.distributed, or to a backward pass around it."""
+    """Return whether the innermost calls belong to torch.distributed, or to a backward pass around it."""
     return any(_has(frame, _IN_COLLECTIVES) for frame in _library_calls(frames))
 
 
@@ -116,19 +116,19 @@ def compiles(frames: Sequence[Frame]) -> bool:
 
 
 def computes(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost calls belong to a model."""
+    """Return whether the innermost calls belong to a model."""
     return any(_has(frame, _COMPUTING) for frame in _library_calls(frames))
 
 
 def activity(frames: Sequence[Frame]) -> str:
-    """The activity of the frames as text; "" if they are only the user's code."""
+    """Return the activity of the frames as text; "" if they are only the user's code."""
     if any(_has(frame, _LOADING) for frame in frames):
         return "data loading"
     return "compiling" if compiles(frames) else ""
 
 
 def _library_calls(frames: Sequence[Frame]) -> list[Frame]:
-    """The frames inside `user_frame`."""
+    """Return the frames inside `user_frame`."""
     frames_inside: list[Frame] = []
     for frame in frames:
         if not is_library(frame.file):

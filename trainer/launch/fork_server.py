@@ -241,7 +241,7 @@ def _host_store(listener: socket.socket) -> int:
 
 
 def _can_fork(needed: str) -> bool:
-    """Whether this module is imported and no GPU is open."""
+    """Return whether this module is imported and no GPU is open."""
     if sys.modules.get(needed) is None:
         return False
     for link in Path("/proc/self/fd").iterdir():
@@ -252,7 +252,8 @@ def _can_fork(needed: str) -> bool:
 
 
 def _count_gpus() -> int:
-    """The number of GPUs that torch sees, counted in another process because counting may open them."""
+    """Return the number of GPUs that torch sees, counted in another process because counting may open
+    them."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

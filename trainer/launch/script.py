@@ -79,7 +79,7 @@ class ScriptProgram:
         return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """The files and folders in the script's checkpoint folder, two levels deep."""
+        """Return the files and folders in the script's checkpoint folder, two levels deep."""
         paths = set[tuple[str, int]]()
         if self.checkpoint_dir:
             for path in (*Path(self.checkpoint_dir).glob("*"), *Path(self.checkpoint_dir).glob("*/*")):
@@ -106,13 +106,13 @@ class ScriptProgram:
         return True
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
-        """The final exit codes: after a signal any code is final; otherwise a process that SIGTERM ended has
-        failed."""
+        """Return the final exit codes: after a signal any code is final; otherwise a process that SIGTERM
+        ended has failed."""
         return exit_codes.FINAL if signalled else frozenset({exit_codes.DONE, exit_codes.USAGE})
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """The outcome of an exit code: a script that exits with 0 after SIGTERM has saved, and a restart
-        continues."""
+        """Return the outcome of an exit code: a script that exits with 0 after SIGTERM has saved, and a
+        restart continues."""
         if signalled and code in {exit_codes.DONE, exit_codes.STOPPED}:
             return exit_codes.PREEMPTED if self.has_checkpoint() else exit_codes.STOPPED
         return code
@@ -202,7 +202,7 @@ def _parser() -> _Parser:
 
 
 def _processes(text: str) -> int:
-    """The number of processes of torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
+    """Return the number of processes of torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
     named = {"gpu": 0, "auto": 0, "cpu": os.cpu_count() or 1}
     if text not in named and not text.removeprefix("-").isdigit():
         raise argparse.ArgumentTypeError(f"{text} must be a number, gpu, auto or cpu")
@@ -219,7 +219,8 @@ def _checkpoint_dir(folder: str) -> str:
 
 
 def _nodes(options: Mapping[str, str]) -> dict[str, str]:
-    """Variables as Kubeflow sets them, from --nnodes and --standalone; empty without these flags."""
+    """Return the variables as Kubeflow sets them, from --nnodes and --standalone; empty without these
+    flags."""
     if options["standalone"]:
         return {"PET_NNODES": "1", "PET_NODE_RANK": "0"}
     if not options["nnodes"]:

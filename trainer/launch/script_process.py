@@ -43,7 +43,7 @@ def preload(words: Sequence[str]) -> None:
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """The command line for a process that can't be forked."""
+    """Return the command line for a process that can't be forked."""
     safe = ["-P"] if sys.flags.safe_path else []
     return [sys.executable, *safe, "-u", "-m", "trainer.launch.script_process", *words]
 

@@ -58,7 +58,7 @@ def _supervisor(program: Program, topology: Topology) -> Supervisor:
 
 
 def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> list[str]:
-    """The `--elastic` flag for a job with a variable number of nodes, if its processes can stay."""
+    """Return the `--elastic` flag for a job with a variable number of nodes, if its processes can stay."""
     if not topology.minimum or config.launch.elastic:
         return []
     added = [f"--elastic={topology.minimum}"]

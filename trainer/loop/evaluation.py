@@ -93,8 +93,8 @@ class Evaluation:
         return Evaluated(total / max(1, targets), accuracy=self._mean(right))
 
     def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
-        """The accuracies of this rank's samples; all ranks generate at the same time, with the same number of
-        tokens."""
+        """Return the accuracies of this rank's samples; all ranks generate at the same time, with the same
+        number of tokens."""
         check = self._workload.answers
         if check is None:
             return []
@@ -102,7 +102,7 @@ class Evaluation:
         return check.accuracies(samples, answers.cpu()[: len(samples)])
 
     def _mean(self, values: list[float]) -> float | None:
-        """The mean over the values of all ranks."""
+        """Return the mean over the values of all ranks."""
         if self._workload.answers is None:
             return None
         every: list[float] = [value for of_rank in self._group.all_gather(values) for value in of_rank]
@@ -110,7 +110,7 @@ class Evaluation:
 
 
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
-    """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
+    """Return this rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
     All ranks have the same number of micro-batches; the last one may be empty. No sample occurs twice, so all
     samples have equal weights in the mean.

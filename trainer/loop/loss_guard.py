@@ -51,7 +51,7 @@ class LossGuard:
     _losses: deque[float] = field(default_factory=deque)
 
     def limit(self) -> float:
-        """The loss above which the next step is skipped, as a float32; infinity without a limit."""
+        """Return the loss above which the next step is skipped, as a float32; infinity without a limit."""
         if not self.spike or len(self._losses) < MIN_LOSSES:
             return math.inf
         median = statistics.median(self._losses)
@@ -61,8 +61,8 @@ class LossGuard:
         return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
 
     def check(self, loss: float, norm: float, limit: float | None = None) -> GuardAction:
-        """The action for a step with this loss and gradient norm; `reason` explains a skipped step. `limit`
-        is the result of `limit()` before the step, by default the current one."""
+        """Return the action for a step with this loss and gradient norm; `reason` explains a skipped step.
+        `limit` is the result of `limit()` before the step, by default the current one."""
         self.reason = self._problem(loss, norm, self.limit() if limit is None else limit)
         if not self.reason:
             self.skipped = 0
@@ -110,6 +110,6 @@ class LossGuard:
 
 
 def should_keep(loss: torch.Tensor, norm: torch.Tensor | None, limit: float) -> torch.Tensor:
-    """Whether to accept a step, a scalar on the device; the guard on the host decides alike."""
+    """Return whether to accept a step, a scalar on the device; the guard on the host decides alike."""
     keep = torch.isfinite(loss) & (loss <= limit)
     return keep if norm is None else keep & torch.isfinite(norm)

@@ -54,8 +54,8 @@ class MemoryEstimate:
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
-    """The largest micro-batch that fits on every rank; a collective call. Raises UsageError for a model whose
-    forward pass can't be traced."""
+    """Return the largest micro-batch that fits on every rank; a collective call. Raises UsageError for a
+    model whose forward pass can't be traced."""
     dtype = compute_dtype(config, device)
     mesh = ParallelMesh.of(config.parallel, group.world_size)
     estimate = MemoryEstimate(
@@ -86,7 +86,7 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
 
 
 def device_memory(device: torch.device, local_ranks: int) -> float:
-    """Memory that a rank may use, in bytes."""
+    """Return the memory that a rank may use, in bytes."""
     if device.type == "cuda":
         return GPU_SHARE * torch.cuda.get_device_properties(device).total_memory - GPU_OTHER
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -99,7 +99,8 @@ def device_memory(device: torch.device, local_ranks: int) -> float:
 def fixed_bytes(
     model: nn.Module, workload: Workload, sharded: str, dtype: torch.dtype, world_size: int
 ) -> float:
-    """Bytes of weights, gradients and AdamW's two moments of a rank; `sharded` as in `StrategyEntry`."""
+    """Return the bytes of weights, gradients and AdamW's two moments of a rank; `sharded` as in
+    `StrategyEntry`."""
     stored = float(sum(p.numel() * p.element_size() for p in model.parameters()))
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     low = torch.empty((), dtype=dtype).element_size()
@@ -117,8 +118,8 @@ def fixed_bytes(
 
 
 def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """Bytes that the forward pass of one sample saves for the backward pass. Raises UsageError if the sizes
-    depend on values, which the trace does not have."""
+    """Return the bytes that the forward pass of one sample saves for the backward pass. Raises UsageError if
+    the sizes depend on values, which the trace does not have."""
     collate = workload.collate or _stacked
     batch = collate([workload.train[0]])
     run = workload.probe or workload.model

@@ -23,7 +23,8 @@ class Rollback:
         return reason
 
     def helps(self, checkpoint: FoundCheckpoint | None) -> bool:
-        """Whether to restore this checkpoint. A second rollback to the same checkpoint would not help."""
+        """Return whether to restore this checkpoint. A second rollback to the same checkpoint would not
+        help."""
         return checkpoint is not None and checkpoint.manifest.step != self.restored_step
 
     def refusal(self, checkpoint: FoundCheckpoint | None, guard: GuardConfig) -> str:

@@ -8,8 +8,8 @@ from trainer.config import Config
 
 
 def learning_rate(config: Config, step: int) -> float:
-    """The learning rate of `step`: a linear warm-up to the peak, then by `--schedule` down to `--final-share`
-    of the peak.
+    """Return the learning rate of `step`: a linear warm-up to the peak, then by `--schedule` down to
+    `--final-share` of the peak.
 
     `step` counts from 0. The schedule wsd (warm-up, stable, decay) decreases in the last `--decay-share` of
     all steps: until then it does not depend on the number of steps.

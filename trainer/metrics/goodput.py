@@ -63,8 +63,8 @@ class Goodput:
 
     @contextmanager
     def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
-        """A context whose time counts in `bucket`; the supervisor sees the phase `phase`, by default the
-        bucket's name."""
+        """Return a context whose time counts in `bucket`; the supervisor sees the phase `phase`, by default
+        the bucket's name."""
         began = time.monotonic()
         try:
             with progress.phase(phase or bucket):
@@ -110,7 +110,7 @@ class Goodput:
         self.disruptions = int(saved["disruptions"])
 
     def report(self, step: int) -> dict[str, Any]:
-        """The metrics of an event at `step`, named as in ml-goodput-measurement; times in seconds."""
+        """Return the metrics of an event at `step`, named as in ml-goodput-measurement; times in seconds."""
         rounded = self._rounded()
         return {
             "goodput_time": rounded["step"],
@@ -124,7 +124,7 @@ class Goodput:
 
 
 def last_step(progress_file: Path) -> RecordedStep | None:
-    """The last recorded step; None if it can't be read."""
+    """Return the last recorded step; None if it can't be read."""
     try:
         record: dict[str, Any] = json.loads(progress_file.read_text())
         return RecordedStep(int(record["step"]), float(record["at"]), float(record["seconds"]))

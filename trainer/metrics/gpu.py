@@ -19,7 +19,7 @@ INTERVAL = 10.0
 
 
 def read_gpu(index: int) -> dict[str, Any]:
-    """Utilization (0 to 1), used and total memory (bytes) of a GPU, by NVML.
+    """Return the utilization (0 to 1), used and total memory (bytes) of a GPU, by NVML.
 
     Raises:
         ImportError: without the package nvidia-ml-py.

@@ -55,8 +55,8 @@ class StepProfiler:
 
 
 def trace_folder(config: Config, env: Mapping[str, str]) -> Path:
-    """The folder of --profile-dir; by default a folder beside TensorBoard's, which outlives the machine, or
-    ./profile if there is none. Raises UsageError for a bucket that is not mounted."""
+    """Return the folder of --profile-dir; by default a folder beside TensorBoard's, which outlives the
+    machine, or ./profile if there is none. Raises UsageError for a bucket that is not mounted."""
     folder = config.profile_dir
     if folder and bucket_path(folder) is not None and not buckets_mounted():
         raise UsageError(f"--profile-dir {folder}: no bucket is mounted on this node")

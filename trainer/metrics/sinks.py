@@ -30,7 +30,7 @@ class MetricSink(Protocol):
 
 
 def make_sinks(config: Config, rank: int, run_id: str = "") -> list[MetricSink]:
-    """The sinks that settings and environment select; a service identifies the run by `run_id`."""
+    """Return the sinks that settings and environment select; a service identifies the run by `run_id`."""
     if rank != 0:
         return []
     sinks: list[MetricSink] = []
@@ -56,7 +56,7 @@ def _writers(config: Config, run_id: str) -> Iterator[Writer]:
 
 
 def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The settings by name, prefixed with their sections."""
+    """Yield the settings by name, prefixed with their sections."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")

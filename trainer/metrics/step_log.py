@@ -58,7 +58,7 @@ class StepLog:
 
 
 def _hash(model: nn.Module) -> str:
-    """A hash of this rank's part of the weights."""
+    """Return a hash of this rank's part of the weights."""
     digest = hashlib.sha256()
     for name, weight in model.named_parameters():
         own = local_shard(weight.detach()).cpu().contiguous()

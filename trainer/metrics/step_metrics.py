@@ -40,7 +40,7 @@ class StepMetrics:
 
     @contextmanager
     def counted(self, tokens: int) -> Iterator[None]:
-        """A context for this rank's forward and backward pass over `tokens` tokens.
+        """Return a context for this rank's forward and backward pass over `tokens` tokens.
 
         In the first pass it counts matrix products, convolutions and attention, a multiply-add as two
         operations, unless the count is known, the model is compiled, or the peak is unknown.
@@ -54,7 +54,7 @@ class StepMetrics:
         self._flops = counter.get_total_flops() / tokens
 
     def at(self, step: int, total: int, tokens_per_second: float) -> dict[str, float]:
-        """MFU (0 to 1), peak memory (bytes) and the remaining seconds, each only if known."""
+        """Return MFU (0 to 1), peak memory (bytes) and the remaining seconds, each only if known."""
         metrics: dict[str, float] = {}
         if self._flops is not None:
             used = mfu(self._flops * tokens_per_second, 1.0, self._world_size, self._peak)

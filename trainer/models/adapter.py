@@ -19,15 +19,15 @@ _PREFIX = "base_model.model."
 
 
 def adapter_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The updates among the weights of a model, by peft's names."""
+    """Return the updates among the weights of a model, by peft's names."""
     return {f"{_PREFIX}{name}": tensor.contiguous() for name, tensor in updates(weights).items()}
 
 
 def adapter_config(
     base: str, adapter: Mapping[str, torch.Tensor], *, targets: Sequence[str], alpha: float, dropout: float
 ) -> dict[str, Any]:
-    """The description of an adapter of the model `base`, a folder or a name, for a causal language model.
-    Omitted values have peft's defaults. `targets` are the target layers of the run."""
+    """Return the description of an adapter of the model `base`, a folder or a name, for a causal language
+    model. Omitted values have peft's defaults. `targets` are the target layers of the run."""
     targets = _last_names(adapter) if ALL_LINEAR in targets else list(targets)
     first = next(tensor for name, tensor in adapter.items() if name.endswith(".lora_A.weight"))
     return {
@@ -54,6 +54,6 @@ def adapter_config(
 
 
 def _last_names(adapter: Iterable[str]) -> list[str]:
-    """The last parts of the paths of an adapter's layers; peft updates all layers with these names."""
+    """Return the last parts of the paths of an adapter's layers; peft updates all layers with these names."""
     paths = {name.removeprefix(_PREFIX).rpartition(".lora_")[0] for name in adapter}
     return sorted({path.rpartition(".")[2] for path in paths})

@@ -59,7 +59,7 @@ class CausalLM(nn.Module):
         return int(limit) if limit else None
 
     def blocks(self) -> Sequence[nn.Module]:
-        """The repeated layers: the longest list of modules of one class."""
+        """Return the repeated layers: the longest list of modules of one class."""
         lists = [list(module) for module in self.model.modules() if isinstance(module, nn.ModuleList)]
         uniform = [modules for modules in lists if len({type(module) for module in modules}) == 1]
         return max(uniform, key=len, default=[])
@@ -120,13 +120,13 @@ def _is_rate(value: Any) -> bool:
 
 
 def load_config(where: str) -> Any:
-    """The configuration of a model. Raises transformers' OSError, ValueError or KeyError."""
+    """Return the configuration of a model. Raises transformers' OSError, ValueError or KeyError."""
     from transformers import AutoConfig  # noqa: PLC0415
 
     return AutoConfig.from_pretrained(model_location(where))
 
 
 def model_location(where: str) -> str:
-    """The path of a folder or file if it exists, else the name."""
+    """Return the path of a folder or file if it exists, else the name."""
     path = local_path(where)
     return str(path) if path.exists() else where

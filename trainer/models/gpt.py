@@ -115,7 +115,7 @@ class GPT(nn.Module):
 
 
 def document_mask(positions: torch.Tensor) -> torch.Tensor:
-    """The mask bool [B, 1, T, T]: a token attends to itself and to earlier tokens of its document.
+    """Return the mask bool [B, 1, T, T]: a token attends to itself and to earlier tokens of its document.
     `positions` [B, T] count from 0 in each document."""
     document = (positions == 0).cumsum(1)
     same = document[:, :, None] == document[:, None, :]

@@ -39,8 +39,8 @@ class TextData:
 
 
 def load_text(config: Config, tokenizer: str) -> TextData:
-    """The samples of the text or the conversations of `--data`. Raises DataError if the data can't be read or
-    is too short."""
+    """Return the samples of the text or the conversations of `--data`. Raises DataError if the data can't be
+    read or is too short."""
     tokens, packs = _prepare(config, tokenizer, None)
     masked, context = config.data.document_masks == "on", config.model.context
     samples: Dataset = (
@@ -104,12 +104,12 @@ def prepare_causal_lm(config: Config, progress: DataProgress) -> str:
 
 
 def count_targets(batch: Batch) -> int:
-    """The number of targets of a micro-batch of conversations."""
+    """Return the number of targets of a micro-batch of conversations."""
     return int((batch[1] != IGNORED).sum())
 
 
 def gpt(config: Config) -> Workload:
-    """The workload of the GPT, in the size of `--preset`."""
+    """Return the workload of the GPT, in the size of `--preset`."""
     preset, context = PRESETS[config.model.preset], config.model.context
     data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
@@ -136,8 +136,8 @@ def gpt(config: Config) -> Workload:
 
 
 def causal_lm(config: Config) -> Workload:
-    """The workload of a model of Hugging Face, with its own tokenizer or the tokenizer of `--tokenizer`.
-    Raises UsageError if the model does not fit the text."""
+    """Return the workload of a model of Hugging Face, with its own tokenizer or the tokenizer of
+    `--tokenizer`. Raises UsageError if the model does not fit the text."""
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
@@ -185,7 +185,7 @@ def _add_lora(model: CausalLM, config: Config) -> None:
 
 
 def _tokenizer(config: Config) -> str:
-    """The tokenizer of a model of Hugging Face; a token file needs none."""
+    """Return the tokenizer of a model of Hugging Face; a token file needs none."""
     tokenizer, where = config.data.tokenizer, config.model.weights
     if not is_bytes(tokenizer) or not where or config.data.data.endswith(".bin"):
         return tokenizer

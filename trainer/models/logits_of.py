@@ -32,7 +32,7 @@ class LogitsOf:
 
 
 def logits_of(model: Any) -> LogitsOf | None:
-    """The computation of the logits in a causal language model of transformers; None if unknown."""
+    """Return the computation of the logits in a causal language model of transformers; None if unknown."""
     if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
         return None
     try:
@@ -55,7 +55,8 @@ def logits_of(model: Any) -> LogitsOf | None:
 
 
 def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
-    """The source of each assignment to these names, in order; an augmented assignment as a statement."""
+    """Return the source of each assignment to these names, in order; an augmented assignment as a
+    statement."""
     assigned: dict[str, list[str]] = {name: [] for name in names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):

@@ -51,7 +51,7 @@ class LowRank(nn.Module):
         return base + (self.scale * low).to(x.dtype)
 
     def _low_rank(self, x: torch.Tensor) -> torch.Tensor:
-        """`x Aᵀ Bᵀ`, for this rank's inputs or outputs if the layer is divided."""
+        """Return `x Aᵀ Bᵀ`, for this rank's inputs or outputs if the layer is divided."""
         if self._divided is None:
             return F.linear(F.linear(x, self.lora_a), self.lora_b)
         mesh, inputs = self._divided
@@ -72,7 +72,7 @@ class LowRank(nn.Module):
 
 
 def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
-    """The paths of the linear layers that `targets` match, as in peft: by the end of the path."""
+    """Return the paths of the linear layers that `targets` match, as in peft: by the end of the path."""
     suffixes = tuple(targets)
     paths = []
     for name, child in module.named_modules():
@@ -98,7 +98,7 @@ def add_low_rank(
 
 
 def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
-    """The weights of the model with each update added to its layer, as torch computes `W + sBA`."""
+    """Return the weights of the model with each update added to its layer, as torch computes `W + sBA`."""
     weights_merged = {}
     for name, saved in weights.items():
         weight = saved
@@ -113,12 +113,12 @@ def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch
 
 
 def is_update(name: str) -> bool:
-    """Whether a weight belongs to an update."""
+    """Return whether a weight belongs to an update."""
     return name.endswith((_A, _B))
 
 
 def updates(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
+    """Return a and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
     named = {}
     for name, weight in weights.items():
         for own, theirs in ((_A, ".lora_A.weight"), (_B, ".lora_B.weight")):

@@ -121,14 +121,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 def _processed(logits: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """The model's logits [N, V], computed from the output of its output layer."""
+    """Return the model's logits [N, V], computed from the output of its output layer."""
     if of_layer.scale != 1.0:
         logits = logits * of_layer.scale
     return logits if not of_layer.cap else (logits / of_layer.cap).tanh() * of_layer.cap
 
 
 def _gradient(logits: torch.Tensor, targets: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """The gradient of the summed loss with respect to the layer's output [N, V], in the memory of
+    """Return the gradient of the summed loss with respect to the layer's output [N, V], in the memory of
     `logits`."""
     # For a capped logit y the factor is 1 - (y / cap)².
     slope = 1.0 - (logits / of_layer.cap).square_() if of_layer.cap else None

@@ -98,7 +98,7 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _problem(workload: object) -> str:
-    """The problem with the returned value, as the end of a sentence; "" for a valid value."""
+    """Return the problem with the returned value, as the end of a sentence; "" for a valid value."""
     if not isinstance(workload, Workload):
         return f"returned a {type(workload).__name__}, not a trainer.models.workload.Workload"
     if not isinstance(workload.model, nn.Module):
@@ -148,7 +148,7 @@ def _failed(target: str, error: Exception) -> OwnCodeError:
 
 
 def _last_line(error: Exception) -> str:
-    """File and line of the user's code that raised the error, directly or through a library."""
+    """Return the file and line of the user's code that raised the error, directly or through a library."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(("<", *_LIBRARIES))]
     return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""

@@ -18,10 +18,10 @@ class AnswerMetric(Protocol):
     """Measures the accuracy of a model's answers to questions of held-out samples."""
 
     def prompts(self, batch: Batch) -> Batch:
-        """The micro-batch without its answers: `model(*prompts)` generates them, a tensor [B, …]."""
+        """Return the micro-batch without its answers: `model(*prompts)` generates them, a tensor [B, …]."""
 
     def accuracies(self, samples: Sequence[int], answers: torch.Tensor) -> list[float]:
-        """The accuracy, 0 to 1, of each generated answer of these held-out samples."""
+        """Return the accuracy, 0 to 1, of each generated answer of these held-out samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Workload:
         return self.model
 
     def targets(self, batch: Batch) -> int:
-        """Number of targets of a micro-batch on the CPU; the number of its samples without
+        """Return the number of targets of a micro-batch on the CPU; the number of its samples without
         `count_targets`."""
         return len(batch[0]) if self.count_targets is None else self.count_targets(batch)
 

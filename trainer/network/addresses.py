@@ -24,7 +24,7 @@ _GLOBAL = "00"
 
 
 def local_address(sock: socket.socket) -> str:
-    """This machine's address in a connection, at which the peer's packets arrive."""
+    """Return this machine's address in a connection, at which the peer's packets arrive."""
     try:
         return without_prefix(str(sock.getsockname()[0]))
     except (OSError, IndexError):
@@ -33,12 +33,13 @@ def local_address(sock: socket.socket) -> str:
 
 
 def without_prefix(address: str) -> str:
-    """The IPv4 address without the prefix that a dual-stack socket adds; any other address unchanged."""
+    """Return the IPv4 address without the prefix that a dual-stack socket adds; any other address
+    unchanged."""
     return address.removeprefix("::ffff:")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this is a loopback address. A name is not: another machine may resolve it otherwise."""
+    """Return whether this is a loopback address. A name is not: another machine may resolve it otherwise."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -46,15 +47,15 @@ def is_loopback(host: str) -> bool:
 
 
 def on_one_machine(peers: Collection[str]) -> bool:
-    """Whether all known hosts of a run are on this machine. In a pod, node 0 may be called localhost in its
-    own variables while the other nodes are elsewhere."""
+    """Return whether all known hosts of a run are on this machine. In a pod, node 0 may be called localhost
+    in its own variables while the other nodes are elsewhere."""
     if chosen := os.environ.get(LISTEN):
         return is_loopback(chosen)
     return all(map(is_loopback, peers)) and (len(peers) > 1 or "KUBERNETES_SERVICE_HOST" not in os.environ)
 
 
 def _interfaces() -> dict[str, str]:
-    """Interfaces of this machine by their IPv4 addresses."""
+    """Return the interfaces of this machine by their IPv4 addresses."""
     names = dict[str, str]()
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -65,12 +66,12 @@ def _interfaces() -> dict[str, str]:
 
 
 def interface_of(address: str) -> str:
-    """The network interface with this IPv4 address, or ""."""
+    """Return the network interface with this IPv4 address, or ""."""
     return _interfaces().get(address, "")
 
 
 def _own_addresses() -> set[str]:
-    """Addresses of this machine that other machines may be able to reach."""
+    """Return the addresses of this machine that other machines may be able to reach."""
     addresses = {address for address in _interfaces() if not is_loopback(address)}
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text().splitlines():
@@ -81,7 +82,8 @@ def _own_addresses() -> set[str]:
 
 
 def listening_address(peers: Collection[str], own_name: str) -> str:
-    """The narrowest address at which the nodes of a run reach this machine; "" for all, if that is unclear.
+    """Return the narrowest address at which the nodes of a run reach this machine; "" for all, if that is
+    unclear.
 
     `peers` are the known hosts of the run, and `own_name` this machine's name among them, or "". On Vertex AI
     a name is a service's, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A name
@@ -115,7 +117,8 @@ def listen_on(address: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """A short path to a socket through a descriptor of its folder: the kernel allows at most 107 bytes."""
+    """Return a short path to a socket through a descriptor of its folder: the kernel allows at most 107
+    bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -124,7 +127,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer_user(host: str, port: int, own_port: int) -> int | None:
-    """The user id of a loopback connection's client process; `None` if the client has exited."""
+    """Return the user id of a loopback connection's client process; `None` if the client has exited."""
     client = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
@@ -135,7 +138,7 @@ def peer_user(host: str, port: int, own_port: int) -> int | None:
 
 
 def free_port() -> int:
-    """A port that is free now, below Linux's ports for outgoing connections (from 32,768).
+    """Return a port that is free now, below Linux's ports for outgoing connections (from 32,768).
 
     An outgoing connection could take a higher port before its listener does. If another listener takes the
     port first, the attempt fails and the next one uses another port. Raises OSError if no port is free.

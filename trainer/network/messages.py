@@ -139,5 +139,5 @@ class MessageStream:
         self.sock.close()
 
     def silent_seconds(self) -> float:
-        """Seconds since the peer's last message."""
+        """Return the seconds since the peer's last message."""
         return self._clock() - self._last_received

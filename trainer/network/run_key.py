@@ -29,7 +29,8 @@ _MAX_LENGTH = 4096
 
 
 def run_key(topology: Topology, env: MutableMapping[str, str] = os.environ) -> bytes:
-    """The key of this run. Removes the secret from `env`, which the run's processes inherit and may log.
+    """Return the key of this run. Removes the secret from `env`, which the run's processes inherit and may
+    log.
 
     Raises:
         UsageError: if the secret is too short or can't be read.
@@ -51,7 +52,7 @@ def run_key(topology: Topology, env: MutableMapping[str, str] = os.environ) -> b
 
 
 def user_secret(folders: tuple[Path, ...] = ()) -> bytes:
-    """This user's secret on this machine; the first node creates it. Raises UsageError."""
+    """Return this user's secret on this machine; the first node creates it. Raises UsageError."""
     problem = ""
     for folder in folders or _folders():
         path = folder / "run-key"
@@ -67,7 +68,8 @@ def user_secret(folders: tuple[Path, ...] = ()) -> bytes:
 
 
 def _folders() -> tuple[Path, ...]:
-    """Folders that do not depend on HOME and TMPDIR, so that all processes of this user share them."""
+    """Return the folders that do not depend on HOME and TMPDIR, so that all processes of this user share
+    them."""
     user, homes = os.getuid(), list[Path]()
     with suppress(KeyError):
         homes.append(Path(pwd.getpwuid(user).pw_dir) / ".local" / "state" / "vxtui-trainer")
@@ -91,7 +93,8 @@ def _create(path: Path) -> None:
 
 
 def _read(path: Path, *, private: bool = False) -> bytes:
-    """The content of a short regular file; with `private` only this user may own, read or replace it."""
+    """Return the content of a short regular file; with `private` only this user may own, read or replace
+    it."""
     flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if private else 0)
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:

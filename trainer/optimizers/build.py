@@ -16,7 +16,7 @@ Groups = list[dict[str, Any]]
 
 
 def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
-    """Groups of the trainable weights for torch's optimizers, with `names` beside `params`.
+    """Return the groups of the trainable weights for torch's optimizers, with `names` beside `params`.
 
     With `--optimizer muon` the `muon` of a group is true for matrices between hidden states, as Muon's
     authors recommend: neither an embedding nor an output layer.
@@ -39,7 +39,7 @@ def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
 
 
 def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
-    """The `--no-decay` kind of a weight."""
+    """Return the `--no-decay` kind of a weight."""
     if embedding:
         return "embeddings"
     if name.rpartition(".")[2].endswith("bias"):
@@ -48,7 +48,7 @@ def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
 
 
 def _dimensions(weight: torch.Tensor) -> int:
-    """Number of dimensions of the complete weight: ZeRO-3's partition of it is flat."""
+    """Return the number of dimensions of the complete weight: ZeRO-3's partition of it is flat."""
     return len(getattr(weight, "ds_shape", weight.shape))
 
 
@@ -66,8 +66,8 @@ def _output_weights(model: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def make_optimizers(groups: Groups, config: OptimizerConfig) -> list[torch.optim.Optimizer]:
-    """The optimizers of these groups: one, and for Muon a second one for the remaining weights. torch's fused
-    kernels are used if available: these clip and skip without waiting for the GPU."""
+    """Return the optimizers of these groups: one, and for Muon a second one for the remaining weights.
+    torch's fused kernels are used if available: these clip and skip without waiting for the GPU."""
     kept = [{k: v for k, v in group.items() if k in ("params", "names", "weight_decay")} for group in groups]
     if config.optimizer != "muon":
         return [_optimizer(config.optimizer, kept, config)]

@@ -46,7 +46,7 @@ class ShardedOptimizer:
         return [{"params": [shard for _, shard in self._names.values()]}]
 
     def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Weights with a gradient, each with this rank's shard of the gradient; not copied."""
+        """Return the weights with a gradient, each with this rank's shard of the gradient; not copied."""
         return [(p, local_shard(p.grad)) for p, _ in self._names.values() if p.grad is not None]
 
     @torch.no_grad()
@@ -79,8 +79,8 @@ class ShardedOptimizer:
                 shard.grad = None if weight.grad is None else local_shard(weight.grad)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """The optimizer's state by weight and name, sharded like the weights, without step counters; not
-        copied."""
+        """Return the optimizer's state by weight and name, sharded like the weights, without step counters;
+        not copied."""
         tensors = {}
         for name, (weight, shard) in self._names.items():
             for key, value in self._state_of(shard).items():
@@ -111,7 +111,7 @@ def _shard(weight: nn.Parameter) -> nn.Parameter:
 
 
 def local_shard(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's shard of a DTensor, or the tensor itself; not copied."""
+    """Return this rank's shard of a DTensor, or the tensor itself; not copied."""
     if not isinstance(tensor, DTensor):
         return tensor
     with torch.no_grad():
@@ -123,7 +123,7 @@ def _gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _new_state(optimizer: torch.optim.Optimizer, shard: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The state that the optimizer would create at its first step."""
+    """Return the state that the optimizer would create at its first step."""
     if isinstance(optimizer, torch.optim.SGD):
         return {"momentum_buffer": torch.zeros_like(shard)} if optimizer.defaults["momentum"] else {}
     if isinstance(optimizer, torch.optim.Muon):

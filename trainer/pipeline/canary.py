@@ -33,7 +33,7 @@ class CanaryCheck:
     last_error: str = ""
 
     def problem(self, max_error_rate: float, max_latency: float) -> str:
-        """Why the canary fails the check, or ""."""
+        """Return why the canary fails the check, or ""."""
         if self.errors > max_error_rate * self.requests:
             return f"{self.errors} of {self.requests} predictions failed, the last: {self.last_error}"
         if not self.canary:
@@ -69,7 +69,8 @@ def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this fraction of the values does not exceed; nan without values."""
+    """Return the smallest value that at least this fraction of the values does not exceed; nan without
+    values."""
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

@@ -28,7 +28,7 @@ class ServingMachine:
     accelerators: int = 0
 
     def resources(self) -> dict[str, Any]:
-        """The DedicatedResources of one replica."""
+        """Return the DedicatedResources of one replica."""
         spec: dict[str, Any] = {"machine_type": self.type}
         if self.accelerator:
             spec |= {"accelerator_type": self.accelerator, "accelerator_count": self.accelerators or 1}
@@ -44,7 +44,7 @@ class Baseline:
     image: str
 
     def model(self) -> dict[str, Any]:
-        """The Model resource to upload."""
+        """Return the Model resource to upload."""
         container = {
             "image_uri": self.image,
             "command": ["python", "-m", "trainer.serving"],
@@ -63,8 +63,8 @@ class Baseline:
 def prepared_endpoint(
     vertex: Vertex, name: str, baseline: Baseline, machine: ServingMachine
 ) -> tuple[str, str]:
-    """The endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic. A missing
-    endpoint is created; without a deployed model the baseline is registered and gets all traffic."""
+    """Return the endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic. A
+    missing endpoint is created; without a deployed model the baseline is registered and gets all traffic."""
     listed = vertex.endpoints.list_endpoints(
         request={"parent": vertex.parent, "filter": f'display_name="{name}"'}
     )
@@ -84,7 +84,7 @@ def prepared_endpoint(
 
 
 def _registered(vertex: Vertex, baseline: Baseline) -> str:
-    """The version of the baseline, uploaded unless an earlier attempt uploaded it."""
+    """Return the version of the baseline, uploaded unless an earlier attempt uploaded it."""
     listed = vertex.models.list_models(
         request={"parent": vertex.parent, "filter": f'display_name="{baseline.name}"'}
     )
@@ -110,7 +110,7 @@ def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, mac
 
 
 def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
-    """The traffic split with `percent` for the new model; the others keep their proportions."""
+    """Return the traffic split with `percent` for the new model; the others keep their proportions."""
     left = 100 - percent
     shares = {key: value * left // 100 for key, value in current.items() if value > 0}
     if not shares:

@@ -25,15 +25,15 @@ def with_flags(pools: Pools, *flags: str) -> Pools:
 
 
 def sweep_pools(pools: Pools, *, steps: int, samples: int) -> Pools:
-    """The pools of a trial, which reports its loss on held-out samples as `loss`."""
+    """Return the pools of a trial, which reports its loss on held-out samples as `loss`."""
     return with_flags(pools, "--stage=adapter", *_length(steps, samples), "--tuning-metric=loss")
 
 
 def stage_folders(
     folder: str, pools: Pools, best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, str]:
-    """The checkpoint folder of each stage. The same settings give the same folders: checkpoints of cached
-    steps remain valid, and a retried stage continues."""
+    """Return the checkpoint folder of each stage. The same settings give the same folders: checkpoints of
+    cached steps remain valid, and a retried stage continues."""
     settings = json.dumps([pools, list(best), steps, samples], sort_keys=True)
     run = hashlib.sha256(settings.encode()).hexdigest()[:12]
     return {name: f"{folder.rstrip('/')}/{run}/{name}" for name, _ in STAGES}
@@ -42,7 +42,7 @@ def stage_folders(
 def stage_pools(
     pools: Pools, folders: dict[str, str], best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, Pools]:
-    """The pools of each stage. `best` are the flags of the sweep's best trial."""
+    """Return the pools of each stage. `best` are the flags of the sweep's best trial."""
     by_stage: dict[str, Pools] = {}
     before = ""
     for name, stage in STAGES:
@@ -53,7 +53,7 @@ def stage_pools(
 
 
 def evaluation_pools(pools: Pools, checkpoint: str, out: str, *, samples: int) -> Pools:
-    """One machine of the first pool for the evaluation of a checkpoint."""
+    """Return one machine of the first pool for the evaluation of a checkpoint."""
     (first,) = copy.deepcopy(pools[:1])
     first["replica_count"] = 1
     first["container_spec"] = {

@@ -19,7 +19,7 @@ class NoTrial(Exception):
 
 
 def best_of(gcp_resources: str) -> tuple[list[str], float]:
-    """The flags and the metric of the best trial of the tuning job that Google's component ran. Raises
+    """Return the flags and the metric of the best trial of the tuning job that Google's component ran. Raises
     NoTrial if `gcp_resources` names no tuning job, or no trial has a measurement."""
     match = _NAME.search(json.loads(gcp_resources)["resources"][0]["resourceUri"])
     if match is None:
@@ -29,7 +29,7 @@ def best_of(gcp_resources: str) -> tuple[list[str], float]:
 
 
 def best_trial(trials: Sequence[Any], metric: Any) -> tuple[list[str], float]:
-    """The flags and the metric of the best of these trials. Raises NoTrial."""
+    """Return the flags and the metric of the best of these trials. Raises NoTrial."""
     sign = 1 if metric.goal == MAXIMIZE else -1
     measured = [
         (sign * measured.value, trial)

@@ -100,7 +100,7 @@ def _rank_of_pod(env: Mapping[str, str]) -> int:
 
 
 def _node_0(env: Mapping[str, str], nodes: int) -> tuple[str, int]:
-    """Address and port of node 0."""
+    """Return the address and port of node 0."""
     address = env.get("PET_MASTER_ADDR") or env.get("MASTER_ADDR")
     if address:
         name, _ = read_first(env, "PET_MASTER_PORT", "MASTER_PORT")
@@ -116,7 +116,7 @@ def _node_0(env: Mapping[str, str], nodes: int) -> tuple[str, int]:
 
 
 def _hosts(address: str, port: int, nodes: int) -> tuple[str, ...]:
-    """The hosts of an elastic job, whose operator creates a service per replica, named like node 0's
+    """Return the hosts of an elastic job, whose operator creates a service per replica, named like node 0's
     service."""
     pod = pod_index(address)
     if pod is None or pod[1:] != ("worker", 0):

@@ -51,8 +51,8 @@ _HYDRA = _Names(
 
 
 def is_mpi(env: Mapping[str, str]) -> bool:
-    """Whether mpirun started this process, or this pod belongs to an MPIJob but mpirun did not start the
-    process."""
+    """Return whether mpirun started this process, or this pod belongs to an MPIJob but mpirun did not start
+    the process."""
     return any(env.get(name) for name in (_OPEN_MPI.rank, _HYDRA.rank, _ROLE))
 
 
@@ -97,7 +97,7 @@ def from_mpi(env: Mapping[str, str], read_file: ReadFile) -> Topology:
 
 
 def _local(env: Mapping[str, str], names: _Names, size: int) -> tuple[int, int]:
-    """This process's rank on its machine, and the number of processes that mpirun started there."""
+    """Return this process's rank on its machine, and the number of processes that mpirun started there."""
     name, text = read_first(env, *names.local_rank)
     if not text and size == 1:
         return 0, 1
@@ -132,7 +132,7 @@ def _address(env: Mapping[str, str], size: int, local_size: int, read_file: Read
 
 
 def first_host(hostfile: str) -> str:
-    """The first host in a hostfile of Open MPI (`name slots=4`) or Hydra (`name:4`)."""
+    """Return the first host in a hostfile of Open MPI (`name slots=4`) or Hydra (`name:4`)."""
     for line in hostfile.splitlines():
         words = line.partition("#")[0].split()
         if words:

@@ -59,7 +59,7 @@ def _read_file(path: str) -> str:
 
 
 def find_topology(env: Env, read_file: ReadFile = _read_file) -> Topology:
-    """This node's rank from the first source that applies; a single node if none applies.
+    """Return this node's rank from the first source that applies; a single node if none applies.
 
     `read_file` reads mpirun's hostfile.
 

@@ -59,6 +59,6 @@ class Topology:
 
 
 def split_port(host: str, default: int = 29500) -> tuple[str, int]:
-    """Name and port of `name:port`; a name without a port has the default port."""
+    """Return the name and port of `name:port`; a name without a port has the default port."""
     name, _, port = host.rpartition(":")
     return (name, int(port)) if name and port.isdigit() else (host, default)

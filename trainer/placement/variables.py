@@ -14,7 +14,7 @@ _POD = re.compile(r"(?P<job>.+)-(?P<role>worker|master|launcher)-(?P<index>\d+)"
 
 
 def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
-    """The JSON object in this variable. Raises TopologyError."""
+    """Return the JSON object in this variable. Raises TopologyError."""
     try:
         value = json.loads(env[name])
     except json.JSONDecodeError as error:
@@ -25,7 +25,7 @@ def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def read_integer(env: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """The integer in this variable. Raises TopologyError."""
+    """Return the integer in this variable. Raises TopologyError."""
     text = env.get(name, "")
     if not text and default is not None:
         return default
@@ -36,7 +36,8 @@ def read_integer(env: Mapping[str, str], name: str, default: int | None = None) 
 
 
 def read_first(env: Mapping[str, str], *names: str) -> tuple[str, str]:
-    """Name and value of the first of these variables that is set; the first name and "" if none is."""
+    """Return the name and value of the first of these variables that is set; the first name and "" if none
+    is."""
     return next(((name, env[name]) for name in names if env.get(name)), (names[0], ""))
 
 
@@ -47,14 +48,15 @@ def check_rank(name: str, rank: int, nodes: int, of: str) -> None:
 
 
 def job_id(env: Mapping[str, str], *shared: object) -> str:
-    """The job's id: Vertex AI's or the launcher's, with a hash of the values that all nodes share. It does
-    not depend on MASTER_ADDR: node 0 may have another name for itself."""
+    """Return the job's id: Vertex AI's or the launcher's, with a hash of the values that all nodes share. It
+    does not depend on MASTER_ADDR: node 0 may have another name for itself."""
     ids = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
     digest = hashlib.sha256(json.dumps([ids, shared]).encode()).hexdigest()[:12]
     return "-".join([*filter(None, ids), digest])
 
 
 def pod_index(hostname: str) -> tuple[str, str, int] | None:
-    """Job, replica type and index from the name of an operator's pod, which is also its host name."""
+    """Return the job, replica type and index from the name of an operator's pod, which is also its host
+    name."""
     match = _POD.fullmatch(hostname.partition(".")[0])
     return (match["job"], match["role"], int(match["index"])) if match else None

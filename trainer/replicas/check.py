@@ -75,7 +75,7 @@ class ReplicaCheck:
         self._earlier = self._read_record(step)
 
     def _read_record(self, step: int) -> MismatchRecord | None:
-        """The mismatch after which this attempt repeats steps; a new node has no record of it."""
+        """Return the mismatch after which this attempt repeats steps; a new node has no record of it."""
         group, own = self._group, records.read(self._folder)
         for rank_record in group.all_gather(own):
             if (
@@ -115,7 +115,7 @@ class ReplicaCheck:
         self._checked = step
 
     def _gathered(self, own: Sequence[torch.Tensor]) -> list[list[int]]:
-        """The hashes of all ranks, by rank."""
+        """Return the hashes of all ranks, by rank."""
         mine = torch.zeros(self._width, dtype=torch.int64, device=self._device)
         for slot, value in enumerate(own):
             mine[slot] = value
@@ -126,7 +126,7 @@ class ReplicaCheck:
     def _differing(
         self, state: dict[str, dict[str, torch.Tensor]], hashes_by_part: dict[str, torch.Tensor]
     ) -> list[str]:
-        """Names of the tensors whose replicas differ."""
+        """Return the names of the tensors whose replicas differ."""
         own = {
             (part, name): value
             for part, of_part in hashes_by_part.items()
@@ -161,8 +161,8 @@ class ReplicaCheck:
         return self._folder / f"replica-values-{self._group.rank}.pt"
 
     def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
-        """Maximum difference between this rank's values and those that it computed the first time; NaN if
-        unknown."""
+        """Return the maximum difference between this rank's values and those that it computed the first time;
+        NaN if unknown."""
         greatest = 0.0
         try:
             kept = torch.load(self._values_file)
@@ -226,7 +226,7 @@ class ReplicaCheck:
             self._emit("repeated", text, step, judged.ranks, severity=severity, repeat=judged.repeat.value)
 
     def _sentence(self, judged: Verdict, step: int) -> tuple[str, str]:
-        """The sentence about the repetition, and its severity."""
+        """Return the sentence about the repetition, and its severity."""
         begin = f"step {step}, at which the replicas differed, was repeated"
         if judged.repeat is Repeat.OTHER_RESULT:
             ranks = f"{self._named(judged.ranks)} had another result the first time, by {judged.most:.3g}"
@@ -242,7 +242,7 @@ class ReplicaCheck:
         return f"{begin}: {text}, so the wrong rank is unknown", "WARNING"
 
     def _named(self, ranks: Sequence[int]) -> str:
-        """The ranks in words: `rank 3 on node 1 (host)`, `ranks …`."""
+        """Return the ranks in words: `rank 3 on node 1 (host)`, `ranks …`."""
         nodes = len({node for node, _ in self._places}) > 1
         shown = [
             f"{rank}{f' on node {self._places[rank][0]}' if nodes else ''} ({self._places[rank][1]})"
@@ -269,7 +269,7 @@ class ReplicaCheck:
 
 
 def _parts(owned: Sequence[Sequence[tuple[str, str]]]) -> list[_Part]:
-    """The parts of the state that at least two ranks have."""
+    """Return the parts of the state that at least two ranks have."""
     slots: dict[tuple[str, str], dict[int, int]] = {}
     for rank, keys in enumerate(owned):
         for slot, key in enumerate(keys):

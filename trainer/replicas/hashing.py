@@ -20,7 +20,7 @@ _factors: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
 
 @torch.no_grad()
 def hashes(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The hash of the bits and the length of each tensor, int64 [len(tensors)] on their device."""
+    """Return the hash of the bits and the length of each tensor, int64 [len(tensors)] on their device."""
     if not tensors:
         return torch.zeros(0, dtype=torch.int64)
     return torch.stack([_hash(tensor) for tensor in tensors])
@@ -50,7 +50,7 @@ def _hash(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sum(words: torch.Tensor) -> torch.Tensor:
-    """The sum of at most one block of words."""
+    """Return the sum of at most one block of words."""
     first, second = _factors_on(words.device)
     mixed = words * first[: len(words)]
     # Mix the high bits into all others: otherwise two flipped signs would cancel out.
@@ -60,7 +60,7 @@ def _sum(words: torch.Tensor) -> torch.Tensor:
 
 
 def _factors_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two odd pseudorandom numbers for each word of a block, the same on every rank."""
+    """Return two odd pseudorandom numbers for each word of a block, the same on every rank."""
     factors = _factors.get(device)
     if factors is None:
         mixed = torch.arange(1, _BLOCK + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB

@@ -29,7 +29,7 @@ def write(folder: Path, record: MismatchRecord) -> None:
 
 
 def read(folder: Path) -> MismatchRecord | None:
-    """The record, or None if there is no readable one."""
+    """Return the record, or None if there is no readable one."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         record = json.loads((folder / FILE).read_text())
         return MismatchRecord(

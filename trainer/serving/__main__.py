@@ -44,7 +44,7 @@ class PredictionServer(ThreadingHTTPServer):
         super().__init__((host, int(env.get("AIP_HTTP_PORT") or 8080)), _Handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether the client may send requests; a connection of another user is closed unread."""
+        """Return whether the client may send requests; a connection of another user is closed unread."""
         host, port = client_address
         return not self._checks_user or peer_user(host, port, self.server_port) == os.getuid()
 

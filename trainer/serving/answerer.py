@@ -41,7 +41,7 @@ def open_answerer(uri: str) -> ServedModel:
 
 
 def fetch(uri: str) -> Path:
-    """The newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted. Raises
+    """Return the newest good checkpoint at `uri`, as a local path: a copy if no bucket is mounted. Raises
     CheckpointError if there is no good checkpoint, or it can't be read."""
     if not needs_client(uri):
         return newest_good(local_path(uri), _report)
@@ -64,8 +64,8 @@ def copy_of(uri: str, folder: Path) -> Path:
 
 
 def settings(manifest: Manifest, *flags: str) -> Config:
-    """The settings of a checkpoint for its model and questions, with additional flags. Raises UsageError for
-    a flag that this trainer does not have, or weights that can't be copied."""
+    """Return the settings of a checkpoint for its model and questions, with additional flags. Raises
+    UsageError for a flag that this trainer does not have, or weights that can't be copied."""
     saved = manifest.config
     model = {name: value for name, value in saved.get("model", {}).items() if name != "init_weights"}
     weights = str(model.get("weights", ""))

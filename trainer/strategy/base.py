@@ -40,8 +40,8 @@ class Strategy(Protocol):
         """
 
     def squared_norm(self) -> torch.Tensor | None:
-        """This rank's share of the gradient's squared norm, a scalar; the sum over all ranks is the squared
-        norm. `None` if only `update` computes the norm."""
+        """Return this rank's share of the gradient's squared norm, a scalar; the sum over all ranks is the
+        squared norm. `None` if only `update` computes the norm."""
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         """Clip by `norm`, step the optimizer, zero the gradients; return the norm before clipping, a scalar.
@@ -76,27 +76,27 @@ class Strategy(Protocol):
         """
 
     def checkpoint_bytes(self) -> float:
-        """Size of a checkpoint over all ranks, in bytes."""
+        """Return the size of a checkpoint over all ranks, in bytes."""
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
-        """This rank's parts of weights and optimizer state, by part and name; not copied. Ranks with the same
-        part have the same values. A state without a replica on any rank may be missing."""
+        """Return this rank's parts of weights and optimizer state, by part and name; not copied. Ranks with
+        the same part have the same values. A state without a replica on any rank may be missing."""
 
     def extra_state(self) -> dict[str, Any]:
-        """Small values that are the same on every rank and that `stage` does not write."""
+        """Return the small values that are the same on every rank and that `stage` does not write."""
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore the values of `extra_state`."""
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the log: name, sizes, precision."""
+        """Return the facts for the log: name, sizes, precision."""
 
     def close(self) -> None:
         """Free the buffers of `stage`."""
 
 
 def compute_dtype(config: Config, device: torch.device) -> torch.dtype:
-    """The data type in which the model computes."""
+    """Return the data type in which the model computes."""
     name = config.parallel.precision
     if name == "auto":
         name = "bf16" if device.type == "cuda" else "fp32"

@@ -65,7 +65,8 @@ class FSDP(TorchStrategy):
         return root
 
     def _data_mesh(self, model: nn.Module, workload: Workload) -> DeviceMesh:
-        """The ranks over which FSDP shards and replicates, after tensor parallelism divided the layers."""
+        """Return the ranks over which FSDP shards and replicates, after tensor parallelism divided the
+        layers."""
         sizes = self._mesh
         if sizes.shard == dist.get_world_size():
             return init_device_mesh(self._device.type, (sizes.shard,))

@@ -32,7 +32,8 @@ class CheckpointLayout(Protocol):
         """Whether every node's copy has the complete state, because all ranks have it."""
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """Files of one node that ranks of other nodes read, if all ranks are on the same nodes as before."""
+        """Return the files of one node that ranks of other nodes read, if all ranks are on the same nodes as
+        before."""
 
     def open_weights(self, path: Path) -> SavedWeights:
         """Open every weight by its name in the model, from a folder that has all files.
@@ -62,8 +63,8 @@ COPIES = DcpLayout("copies", replicated=True)
 
 
 def layout_of(strategy: str, layout: str) -> CheckpointLayout:
-    """The layout of a checkpoint, by the names of strategy and layout in its manifest. Raises CheckpointError
-    if the strategy does not exist in this trainer."""
+    """Return the layout of a checkpoint, by the names of strategy and layout in its manifest. Raises
+    CheckpointError if the strategy does not exist in this trainer."""
     entry = STRATEGIES.get(strategy)
     if entry is None:
         raise CheckpointError(

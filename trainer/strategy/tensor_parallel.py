@@ -71,7 +71,7 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether each part of a module's path matches the pattern's."""
+    """Return whether each part of a module's path matches the pattern's."""
     parts, pattern_parts = name.split("."), pattern.split(".")
     return len(parts) == len(pattern_parts) and all(map(fnmatch, parts, pattern_parts))
 
@@ -84,7 +84,7 @@ def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
 
 
 def _style(name: str) -> ParallelStyle | None:
-    """torch's style for a name of transformers; None for an unknown name."""
+    """Return torch's style for a name of transformers; None for an unknown name."""
     if name == "colwise":
         return ColwiseParallel()
     if name == "rowwise":

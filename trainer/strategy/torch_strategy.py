@@ -51,7 +51,7 @@ class TorchStrategy(ABC):
 
     @abstractmethod
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
-        """A context for a micro-batch: gradients are reduced only after the `last` one."""
+        """Return a context for a micro-batch: gradients are reduced only after the `last` one."""
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self._dtype is torch.float32:
@@ -103,7 +103,7 @@ class TorchStrategy(ABC):
         return torch.stack(shares).sum() if len(shares) > 1 else shares[0]
 
     def gradient_copies(self, weight: torch.Tensor) -> int:
-        """Number of ranks that have the same part of a weight's gradient."""
+        """Return the number of ranks that have the same part of a weight's gradient."""
         return self._plan.world_size
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
@@ -142,7 +142,7 @@ class TorchStrategy(ABC):
         return loss
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Weights and optimizer state by name, not copied; a load writes into the same tensors."""
+        """Return the weights and optimizer state by name, not copied; a load writes into the same tensors."""
         state = {f"model.{name}": weight.detach() for name, weight in self._module.named_parameters()}
         return state | {f"optimizer.{name}": value for name, value in self.optimizer.state().items()}
 
@@ -219,7 +219,8 @@ class TorchStrategy(ABC):
 
 
 def _shard_of(tensor: torch.Tensor) -> str:
-    """The shard of a tensor on this rank: its position in the mesh dimensions that divide the tensor."""
+    """Return the shard of a tensor on this rank: its position in the mesh dimensions that divide the
+    tensor."""
     if not isinstance(tensor, DTensor):
         return ""
     mesh = tensor.device_mesh

@@ -62,7 +62,7 @@ class AttemptFailure:
     follower: bool = False
 
     def precedes(self, other: AttemptFailure | None) -> bool:
-        """Whether this failure is the cause rather than `other`."""
+        """Return whether this failure is the cause rather than `other`."""
         return other is None or (self.follower, self.time) < (other.follower, other.time)
 
 
@@ -98,8 +98,8 @@ def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
 
 
 def read_record(path: Path) -> ErrorRecord | None:
-    """The error record of a process, which may be in the format of torch's `@record`; None if there is no
-    record."""
+    """Return the error record of a process, which may be in the format of torch's `@record`; None if there is
+    no record."""
     try:
         content = json.loads(path.read_text())
         changed = path.stat().st_mtime
@@ -146,11 +146,11 @@ class NodeFailures:
         """The first failure of this node; a follower's failure only if there is no other."""
 
     def file(self, local_rank: int) -> Path:
-        """The file in which this process records its error."""
+        """Return the file in which this process records its error."""
         return self._folder / f"attempt-{self.attempt}-rank-{local_rank}.json"
 
     def has_record(self, local_rank: int) -> bool:
-        """Whether the process recorded an error."""
+        """Return whether the process recorded an error."""
         return read_record(self.file(local_rank)) is not None
 
     def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
@@ -172,7 +172,7 @@ class NodeFailures:
         return True
 
     def others_finish(self, code: int) -> bool:
-        """Whether the other processes finish their part after this code, which the process itself
+        """Return whether the other processes finish their part after this code, which the process itself
         reported."""
         return code in self._final() - {exit_codes.USAGE}
 
@@ -206,7 +206,7 @@ class NodeFailures:
         return sum(self._processes[: self._node]) + local_rank
 
     def _prefix(self, local_rank: int, code: int) -> str:
-        """The beginning of the sentence, for a run of several nodes or processes."""
+        """Return the beginning of the sentence, for a run of several nodes or processes."""
         node = f"node {self._node}: " if len(self._processes) > 1 else ""
         if code in self._final() or sum(self._processes) == 1:
             return node
@@ -222,7 +222,7 @@ def _exit_text(code: int) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """The error in one sentence; an error of a DataLoader's worker appears without its traceback."""
+    """Return the error in one sentence; an error of a DataLoader's worker appears without its traceback."""
     kind, text = type(error).__name__, str(error) or "no reason was given"
     if "\nOriginal Traceback" in text:
         # torch raises an error of the same type whose text is the worker's traceback.
@@ -232,7 +232,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def noticed_a_lost_peer(error: BaseException) -> bool:
-    """Whether the error only shows the loss of another process."""
+    """Return whether the error only shows the loss of another process."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 
@@ -264,8 +264,8 @@ def _write(path: Path, record: ErrorRecord) -> None:
 
 
 def _another_reports(message: str) -> bool:
-    """Whether another process of this node has the same error and reports it. Below torchrun no supervisor
-    selects an error: local rank 0 reports its error, the other ranks only different errors."""
+    """Return whether another process of this node has the same error and reports it. Below torchrun no
+    supervisor selects an error: local rank 0 reports its error, the other ranks only different errors."""
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:
         run = (os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"))

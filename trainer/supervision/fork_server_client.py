@@ -48,8 +48,8 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """Number of GPUs of this node; None if it is unknown after `wait` seconds. Raises RuntimeError if the
-        fork server ended."""
+        """Return the number of GPUs of this node; None if it is unknown after `wait` seconds. Raises
+        RuntimeError if the fork server ended."""
         if self._gpus is None:
             self.start()
             if not self._requested:
@@ -68,7 +68,8 @@ class ForkServerClient:
         self._stream.send(spawn=list(environments), store_address=store_address)
 
     def ended(self, wait: float) -> list[tuple[int, int]]:
-        """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
+        """Return the local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal
+        n."""
         ended = [(message["ended"], message["code"]) for message in self._poll(wait) if "ended" in message]
         if self._stream.closed:
             # The kernel kills the forked processes of an ended fork server.

@@ -36,7 +36,7 @@ class Program(Protocol):
         """Folder of the hang reports."""
 
     def arguments(self) -> list[str]:
-        """Arguments of the fork server."""
+        """Return the arguments of the fork server."""
 
     def open(self, topology: Topology) -> None:
         """Start the resources that its processes need on this node for all attempts."""
@@ -45,29 +45,33 @@ class Program(Protocol):
         """Stop what `open` started."""
 
     def variables(self, address: str) -> dict[str, str]:
-        """Environment variables of the program's processes, in addition to torchrun's. `address` is the
-        address of this node for other nodes."""
+        """Return the environment variables of the program's processes, in addition to torchrun's. `address`
+        is the address of this node for other nodes."""
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """The program's checkpoints on this node's disk: name and completion time (epoch ns) of each."""
+        """Return the program's checkpoints on this node's disk: name and completion time (epoch ns) of
+        each."""
 
     def newest_step(self) -> int:
-        """Highest step of a checkpoint on this node's disk; -1 without one, or if it is unknown."""
+        """Return the highest step of a checkpoint on this node's disk; -1 without one, or if it is
+        unknown."""
 
     def has_checkpoint(self) -> bool:
-        """Whether a restart would continue from a checkpoint."""
+        """Return whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Whether the program's last step is saved, so that a restart has nothing to do; False if unknown."""
+        """Return whether the program's last step is saved, so that a restart has nothing to do; False if
+        unknown."""
 
     def last_step(self) -> RecordedStep | None:
-        """The last step that its processes recorded, or None."""
+        """Return the last step that its processes recorded, or None."""
 
     def can_use(self, processes: int) -> bool:
-        """Whether the program can run with this total number of processes."""
+        """Return whether the program can run with this total number of processes."""
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
-        """Exit codes of its processes after which another attempt is pointless."""
+        """Return the exit codes of its processes after which another attempt is pointless."""
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """The outcome of its processes' exit code; `signalled` is true after a signal to the supervisor."""
+        """Return the outcome of its processes' exit code; `signalled` is true after a signal to the
+        supervisor."""

@@ -48,7 +48,7 @@ class AttemptEnd:
 
 
 def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
-    """The first message of a connection, which also joins the next attempt."""
+    """Return the first message of a connection, which also joins the next attempt."""
     return {
         "protocol": VERSION,
         "rank": topology.node_rank,
@@ -137,7 +137,7 @@ def read_leave(message: Mapping[str, Any]) -> int:
 
 
 def write_failure(failure: AttemptFailure) -> dict[str, Any]:
-    """The failure as a message field."""
+    """Return the failure as a message field."""
     return {
         "message": failure.message[:_MAX_TEXT],
         "time": float(failure.time),

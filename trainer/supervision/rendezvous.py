@@ -96,7 +96,7 @@ class Rendezvous(Peers, Protocol):
         """Send a message about a hang: node 0 to all other nodes, another node to node 0."""
 
     def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
-        """Messages of other nodes about the running attempt since the last call, by node rank."""
+        """Return the messages of other nodes about the running attempt since the last call, by node rank."""
 
 
 class JoinTimeout:
@@ -486,7 +486,7 @@ class Follower:
 
 
 def accepted(sock: socket.socket, peer: str, topology: Topology, clock: Clock) -> MessageStream:
-    """The stream of a connection from `peer`, which must first prove that it has the run's key."""
+    """Return the stream of a connection from `peer`, which must first prove that it has the run's key."""
     handshake = Handshake(topology.key, topology.job, serves=True)
     return MessageStream(sock, clock, without_prefix(peer), handshake)
 

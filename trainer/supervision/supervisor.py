@@ -132,11 +132,11 @@ class Supervisor:
                 return self._stopped_code()
 
     def _made_progress(self, before: Before) -> bool:
-        """Whether the attempt completed a new checkpoint."""
+        """Return whether the attempt completed a new checkpoint."""
         return not self._program.saves() <= before.saves
 
     def _made_steps(self, before: Before) -> bool:
-        """Whether the attempt completed a step."""
+        """Return whether the attempt completed a step."""
         return self._program.last_step() not in {None, before.step}
 
     def _delay(self, number: int, failures: int, lasted: float) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
         return attempt.number, self._watch(attempt.number, count, failures)
 
     def _process_count(self) -> int:
-        """Number of processes of this node."""
+        """Return the number of processes of this node."""
         processes = self._program.launch.nproc or self._topology.processes
         if processes or not self._program.uses_gpus:
             return processes or 1
@@ -272,11 +272,11 @@ class Supervisor:
         return max(MIN_SHUTDOWN, self._program.grace)
 
     def _final(self) -> frozenset[int]:
-        """Exit codes after which another attempt is pointless."""
+        """Return the exit codes after which another attempt is pointless."""
         return self._program.final_codes(signalled=bool(self._signal))
 
     def _stopped_code(self) -> int:
-        """The exit code after a signal: 75 promises a checkpoint, so there must be one."""
+        """Return the exit code after a signal: 75 promises a checkpoint, so there must be one."""
         return exit_codes.PREEMPTED if self._program.has_checkpoint() else exit_codes.STOPPED
 
     def _record(self, number: int, began: float, code: int | None = None) -> None:
@@ -301,7 +301,7 @@ class Supervisor:
 def environments(
     attempt: Attempt, topology: Topology, failures: NodeFailures, max_restarts: int
 ) -> list[dict[str, str]]:
-    """The variables of each process of a node, the same as torchrun's."""
+    """Return the variables of each process of a node, the same as torchrun's."""
     node = topology.node_rank
     first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {

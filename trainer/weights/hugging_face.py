@@ -29,8 +29,8 @@ class DeferredModel:
         self._source: WeightSource | None = None
 
     def build(self, make: Callable[[], Any], folder: str = "") -> Any | None:
-        """The model that `make` creates; with the weights of `folder` (a folder or name), or random weights
-        if `folder` is empty.
+        """Return the model that `make` creates; with the weights of `folder` (a folder or name), or random
+        weights if `folder` is empty.
 
         The result is `None` if the weights can't be read part by part: the folder has no safetensors files,
         is quantised, or has other names than the model.
@@ -48,8 +48,8 @@ class DeferredModel:
         return model
 
     def source(self, root: nn.Module) -> WeightSource | None:
-        """The source of these weights by their names in `root`, of which the model is a part. Call it before
-        a strategy replaces the parameters. `None` if the weights were loaded with the model."""
+        """Return the source of these weights by their names in `root`, of which the model is a part. Call it
+        before a strategy replaces the parameters. `None` if the weights were loaded with the model."""
         names = {name: self._names[param] for name, param in root.named_parameters() if param in self._names}
         return RenamedWeights(self._source, names) if self._source is not None else None
 
@@ -83,7 +83,7 @@ class RandomWeights:
                 copy_part(whole[name], weight)
 
     def _random(self, unit: _Unit) -> dict[str, torch.Tensor]:
-        """The random weights of a unit, by their names in the model."""
+        """Return the random weights of a unit, by their names in the model."""
         own = copy.deepcopy(self._model.get_submodule(unit.path))
         for module in own.modules() if unit.whole else (own,):
             for name, param in list(module.named_parameters(recurse=False, remove_duplicate=False)):
@@ -115,7 +115,7 @@ def _initialize(module: nn.Module, owner: Any) -> None:
 
 
 def _owner(model: Any, unit: str) -> Any:
-    """The innermost model of Hugging Face around a unit, or the unit itself if it is a model."""
+    """Return the innermost model of Hugging Face around a unit, or the unit itself if it is a model."""
     from transformers import PreTrainedModel  # noqa: PLC0415
 
     owner, module = model, model
@@ -127,7 +127,7 @@ def _owner(model: Any, unit: str) -> Any:
 
 
 def _units(model: nn.Module) -> dict[_Unit, list[str]]:
-    """The names of the weights in each unit; a tied weight belongs to the first unit."""
+    """Return the names of the weights in each unit; a tied weight belongs to the first unit."""
     seen: set[nn.Parameter] = set()
     units: dict[_Unit, list[str]] = {}
 
@@ -146,7 +146,7 @@ def _units(model: nn.Module) -> dict[_Unit, list[str]]:
 
 
 def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightSource | None:
-    """The source of a folder's or a name's weights, if it has each weight once and unquantised."""
+    """Return the source of a folder's or a name's weights, if it has each weight once and unquantised."""
     files = safetensors_files(where)
     if not files or getattr(model.config, "quantization_config", None) is not None:
         return None
@@ -159,14 +159,14 @@ def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightS
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """Possible names of a weight in a file, which may be a file of the model without its head."""
+    """Yield possible names of a weight in a file, which may be a file of the model without its head."""
     yield name
     yield name.removeprefix(prefix)
 
 
 def safetensors_files(where: str) -> list[Path]:
-    """The weight files of a folder, or of a name in the cache or on the hub; possibly none. Raises OSError as
-    transformers does."""
+    """Return the weight files of a folder, or of a name in the cache or on the hub; possibly none. Raises
+    OSError as transformers does."""
     from transformers.utils import cached_file  # noqa: PLC0415
 
     def find(name: str) -> Path | None:

@@ -69,19 +69,19 @@ class OverlaidWeights:
 
 
 def seed_of(name: str, seed: int) -> int:
-    """The seed of one weight or module; different names give independent seeds."""
+    """Return the seed of one weight or module; different names give independent seeds."""
     return (seed * 2**32 + zlib.crc32(name.encode())) % 2**63
 
 
 def on_meta(model: nn.Module) -> bool:
-    """Whether some weights of the model are not allocated yet."""
+    """Return whether some weights of the model are not allocated yet."""
     return any(weight.is_meta for weight in model.parameters())
 
 
 @contextmanager
 def weights_on_meta() -> Iterator[None]:
-    """A context in which new modules have their weights on the meta device, but real buffers. Buffers that no
-    checkpoint contains are computed when a module is created."""
+    """Return a context in which new modules have their weights on the meta device, but real buffers. Buffers
+    that no checkpoint contains are computed when a module is created."""
     register = nn.Module.register_parameter
 
     def register_on_meta(module: nn.Module, name: str, param: nn.Parameter | None) -> None:

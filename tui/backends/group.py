@@ -110,7 +110,7 @@ class GroupBackend(Backend):
             await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
 
     def ready(self) -> list[Backend]:
-        """The connected members."""
+        """Return the connected members."""
         ready = []
         for member in self.members:
             task = self._connecting.get(member.info.name)
@@ -214,13 +214,15 @@ class GroupBackend(Backend):
         return jobs_found
 
     def _of_project(self, job_name: str) -> list[Backend]:
-        """The members that may have the job of this full resource name; none for an id or a display name."""
+        """Return the members that may have the job of this full resource name; none for an id or a display
+        name."""
         return [member for member in self.members if member.may_have(job_name)]
 
     async def ask(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
     ) -> list[tuple[Backend, T]]:
-        """The answers of these members, by default of the connected members. Raises if no member answers."""
+        """Return the answers of these members, by default of the connected members. Raises if no member
+        answers."""
         answers, errors = await self._answers(question, self.ready() if members is None else members)
         if errors and not answers:
             raise next(iter(errors.values()))

@@ -40,7 +40,8 @@ class MemberGroup(Protocol):
 
 
 def by_owner(service: str, operation: str) -> Any:
-    """An operation on the item that its first argument names. It runs in the member that listed the item."""
+    """Return an operation on the item that its first argument names. It runs in the member that listed the
+    item."""
 
     def run(services: Any, name: str, *rest: Any, **options: Any) -> Any:
         owner = services.group.owner(name)
@@ -52,7 +53,8 @@ def by_owner(service: str, operation: str) -> Any:
 async def listed_everywhere(
     group: MemberGroup, service: str, read: Callable[[Any], Awaitable[RegionResults[T]]]
 ) -> RegionResults[T]:
-    """The items of every member that offers the service, newest first, and errors by CONTEXT/REGION."""
+    """Return the items of every member that offers the service, newest first, and errors by
+    CONTEXT/REGION."""
 
     async def read_member(member: Backend) -> RegionResults[T]:
         try:

@@ -192,12 +192,12 @@ class JobService(ABC):
     """Jobs of one kind. A service offers `create`, `cancel` and `delete` by defining them."""
 
     def offers(self, operation: str, *, anybody: bool = False) -> bool:
-        """Whether the service has this operation. `anybody` ignores the login's permissions."""
+        """Return whether the service has this operation. `anybody` ignores the login's permissions."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod
     def owns(self, name: str) -> bool:
-        """Whether this full resource name is a job of this kind."""
+        """Return whether this full resource name is a job of this kind."""
 
     @abstractmethod
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
@@ -222,10 +222,11 @@ class JobService(ABC):
 
     @abstractmethod
     async def find(self, reference: str) -> Sequence[Job]:
-        """The jobs that match a user's reference: an id, full resource name or display name. May be empty."""
+        """Return the jobs that match a user's reference: an id, full resource name or display name. May be
+        empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """The service's list filter for display names with this prefix; "" if it has none."""
+        """Return the service's list filter for display names with this prefix; "" if it has none."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
@@ -310,7 +311,8 @@ class ProgressService(JobReader):
 
     @abstractmethod
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """The reported training steps of one job, oldest first, thinned to a number that can be plotted."""
+        """Return the reported training steps of one job, oldest first, thinned to a number that can be
+        plotted."""
 
 
 class TelemetryService(JobReader):
@@ -318,7 +320,8 @@ class TelemetryService(JobReader):
 
     @abstractmethod
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
-        """The telemetry lines of these jobs after `since`, newest first, in as few calls as possible."""
+        """Return the telemetry lines of these jobs after `since`, newest first, in as few calls as
+        possible."""
 
 
 class QuotaService(ABC):
@@ -326,7 +329,8 @@ class QuotaService(ABC):
 
     @abstractmethod
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """The quotas of these regions, by default the context's, with usage if the service reports it."""
+        """Return the quotas of these regions, by default the context's, with usage if the service reports
+        it."""
 
 
 class PriceService(ABC):
@@ -440,7 +444,7 @@ class Backend(ABC):
         """Try each service that this context needs, within a time limit. Never raises."""
 
     def offers(self, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """Whether the context has a service (`logs`) or an operation of a service (`jobs.cancel`).
+        """Return whether the context has a service (`logs`) or an operation of a service (`jobs.cancel`).
 
         An operation of jobs is offered if the service of `kind` has it, by default if any service does.
         `anybody` ignores the permissions of this login. Raises Unavailable while the backend is not
@@ -461,17 +465,18 @@ class Backend(ABC):
         return self
 
     def may_have(self, job_name: str) -> bool:
-        """Whether a job of this context may have this full resource name."""
+        """Return whether a job of this context may have this full resource name."""
         start, _, rest = job_name.partition("/")
         projects = {rest.partition("/")[0], log_project(job_name, "")}
         return start == "projects" and self.info.project in projects
 
     def runs_here(self, job_name: str) -> bool:
-        """Whether the job of this full resource name runs on this machine."""
+        """Return whether the job of this full resource name runs on this machine."""
         return self.info.local
 
     def job_service(self, name: str) -> JobService:
-        """The service of the job with this full resource name. Raises InvalidRequest if there is none."""
+        """Return the service of the job with this full resource name. Raises InvalidRequest if there is
+        none."""
         owner = next((service for service in self.jobs.values() if service.owns(name)), None)
         if owner is None:
             raise InvalidRequest(
@@ -496,7 +501,8 @@ class Backend(ABC):
         return next((parent for parent in answers if parent is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """The jobs of every kind that match a user's reference. A matching id or full name is unique."""
+        """Return the jobs of every kind that match a user's reference. A matching id or full name is
+        unique."""
         finds = [service.find(reference) for service in self.jobs.values()]
         answers = await all_or_enough(finds, lambda jobs: any(j.is_named(reference) for j in jobs))
         return [job for jobs in answers for job in jobs]

@@ -48,7 +48,8 @@ class ServingService(ABC):
 
     @abstractmethod
     async def versions(self, model: str) -> Sequence[Model]:
-        """Every version of the model with this full resource name, newest first. Raises BackendError."""
+        """Return every version of the model with this full resource name, newest first. Raises
+        BackendError."""
 
     @abstractmethod
     async def endpoints(self) -> RegionResults[ServingEndpoint]:

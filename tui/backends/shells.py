@@ -43,7 +43,8 @@ class ShellSession(ABC):
 
     @abstractmethod
     async def read(self) -> tuple[int, bytes] | None:
-        """The next output as (1 or 2 for stdout or stderr, bytes); None at the end. A terminal has only 1."""
+        """Return the next output as (1 or 2 for stdout or stderr, bytes); None at the end. A terminal has
+        only 1."""
 
     @abstractmethod
     async def write(self, data: bytes) -> None:

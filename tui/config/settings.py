@@ -158,7 +158,8 @@ class Settings:
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """The configured contexts, then `local` and `local-k8s`, which always exist, then the group `all`."""
+    """Return the configured contexts, then `local` and `local-k8s`, which always exist, then the group
+    `all`."""
     named = list(settings.contexts)
     for own in (Context(name=LOCAL, kind="local"), Context(name=LOCAL_KUBERNETES, kind="kubernetes")):
         if not any(c.name == own.name for c in named):

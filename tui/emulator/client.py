@@ -94,7 +94,7 @@ def server_status(state: StateDir) -> dict[str, Any] | None:
 
 
 def was_killed(state: StateDir) -> bool:
-    """Whether a server ended without removing its files, as a stopped one does."""
+    """Return whether a server ended without removing its files, as a stopped one does."""
     info = _read_info(state)
     return info is not None and _listener(state) is None and not _serves(info["pid"], state)
 
@@ -325,7 +325,8 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """The pid of this user's process that listens on the socket, from the kernel; `None` if there is none."""
+    """Return the pid of this user's process that listens on the socket, from the kernel; `None` if there is
+    none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:
@@ -340,7 +341,7 @@ def _listener(state: StateDir) -> int | None:
 
 
 def _serves(pid: int, state: StateDir) -> bool:
-    """Whether the process is a server of this directory, by its command line; it may hang."""
+    """Return whether the process is a server of this directory, by its command line; it may hang."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -164,7 +164,7 @@ NOTHING = together()
 
 
 def created_us(pb: Pb) -> int:
-    """A resource's create_time in microseconds since the epoch: the first half of its sort key."""
+    """Return a resource's create_time in microseconds since the epoch: the first half of its sort key."""
     return int(pb.create_time.seconds) * 1_000_000 + int(pb.create_time.nanos) // 1000
 
 

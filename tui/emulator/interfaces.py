@@ -23,7 +23,8 @@ _ids: dict[str, str] = {}
 
 @lru_cache(maxsize=1024)
 def project_number(project: str) -> str:
-    """The number of a project: 12 digits that follow from its id, or the argument if it is a number."""
+    """Return the number of a project: 12 digits that follow from its id, or the argument if it is a
+    number."""
     if project.isdecimal():
         return project
     digest = hashlib.sha256(project.encode()).digest()
@@ -33,7 +34,7 @@ def project_number(project: str) -> str:
 
 
 def project_id(project: str) -> str:
-    """The id of the project whose number `project_number` has returned; any other argument is returned
+    """Return the id of the project whose number `project_number` has returned; any other argument is returned
     unchanged."""
     return _ids.get(project, project)
 
@@ -61,7 +62,8 @@ class ResourceRecord:
         return f"projects/{self.project}/locations/{self.location}"
 
     def is_in(self, project: str, location: str) -> bool:
-        """Whether a request's project (id or number) and location mean this resource's; `-` means any."""
+        """Return whether a request's project (id or number) and location mean this resource's; `-` means
+        any."""
         ids = {"-", self.project, project_number(self.project)}
         return project in ids and location in {"-", self.location}
 
@@ -87,4 +89,4 @@ class Runner(Protocol):
         """Append one command (see `tui.emulator.runner.plan`)."""
 
     def alive(self, attempt: AttemptDir) -> bool:
-        """Whether the recorded runner still runs (pid, start time and boot agree)."""
+        """Return whether the recorded runner still runs (pid, start time and boot agree)."""

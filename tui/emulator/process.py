@@ -63,7 +63,7 @@ class Server(ABC, Generic[S]):
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Whether clients can reach the server; False if its state directory is gone or replaced."""
+        """Return whether clients can reach the server; False if its state directory is gone or replaced."""
 
     @abstractmethod
     async def _start(self) -> None:

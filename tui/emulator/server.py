@@ -92,7 +92,7 @@ class Emulator(process.Server[StateDir]):
         return f"{self.state.target}, REST {self.rest_url or 'off'}"
 
     def reachable(self) -> bool:
-        """Whether clients can reach this server. Restores a lost name of its socket.
+        """Return whether clients can reach this server. Restores a lost name of its socket.
 
         False if its state directory is gone or was replaced by another.
         """

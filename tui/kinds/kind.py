@@ -84,7 +84,8 @@ class Kind:
     """Objects in a body that several kinds share, each as KIND.GROUP, e.g. `PyTorchJob.kubeflow.org`."""
 
     def has(self, tab: str) -> bool:
-        """Whether the kind's jobs have this tab, e.g. `logs`. Other data is neither read nor printed."""
+        """Return whether the kind's jobs have this tab, e.g. `logs`. Other data is neither read nor
+        printed."""
         return any(own_tab.key == tab for own_tab in self.tabs)
 
     @property

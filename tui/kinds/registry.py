@@ -73,12 +73,12 @@ def own_fields(listed: Collection[str]) -> list[Field[JobRow]]:
 
 
 def may_cancel(job: Job) -> bool:
-    """Whether the job can be cancelled. A job that was suspended by cancelling it has no pods left."""
+    """Return whether the job can be cancelled. A job that was suspended by cancelling it has no pods left."""
     return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
 
 
 def may_delete(job: Job) -> bool:
-    """Whether the job can be deleted now. Most services refuse to delete a job that has not ended."""
+    """Return whether the job can be deleted now. Most services refuse to delete a job that has not ended."""
     return job.state.terminal or kind_of(job).cancel_suspends
 
 

@@ -133,7 +133,7 @@ async def prepare_package(plan: PackagePlan, backend: Backend, progress: Progres
 
 
 async def _exists(plan: PackagePlan, backend: Backend) -> bool:
-    """Whether the package is in its bucket. On the emulator, a missing bucket is created."""
+    """Return whether the package is in its bucket. On the emulator, a missing bucket is created."""
     bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
     try:
         # The name is a digest of the content, and uploads are atomic.

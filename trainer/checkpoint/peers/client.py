@@ -71,7 +71,7 @@ class PeerCopies:
         ]
 
     def _list(self) -> list[Manifest]:
-        """The copies in this node's store."""
+        """Return the copies in this node's store."""
         if self._own is None:
             return []
         try:
@@ -141,7 +141,7 @@ class PeerCopies:
 
 
 def _by_step(copies: list[HeldCopy]) -> dict[int, HeldCopy]:
-    """Copies by step; the later save of a step that was saved twice."""
+    """Return the copies by step; the later save of a step that was saved twice."""
     return {copy.manifest.step: copy for copy in sorted(copies, key=lambda copy: copy.manifest.saved)}
 
 

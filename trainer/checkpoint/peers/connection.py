@@ -61,7 +61,7 @@ class StoreAddress:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> StoreAddress | None:
-        """This node's store; None if the node has no store."""
+        """Return this node's store; None if the node has no store."""
         try:
             return cls.from_json(json.loads(env.get(STORE, "null")))
         except (ValueError, PeerError):
@@ -113,7 +113,7 @@ class PeerConnection:
             raise PeerError(f"{file.name} became shorter")
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message; None at the end of the connection."""
+        """Return the next message; None at the end of the connection."""
         line = self._line()
         return None if line is None else _message(line)
 
@@ -164,7 +164,7 @@ class PeerConnection:
         return self.peer == local_address(self._sock)
 
     def _line(self) -> bytes | None:
-        """The next line without its newline; None at the end of the connection."""
+        """Return the next line without its newline; None at the end of the connection."""
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)

@@ -20,7 +20,7 @@ class FreeMemory:
     total: int
 
     def lacks_room_for(self, size: int) -> str:
-        """Why `size` more bytes do not fit; "" if they do."""
+        """Return why `size` more bytes do not fit; "" if they do."""
         reserved = int(self.total * _RESERVED)
         if size <= self.available - reserved:
             return ""
@@ -31,8 +31,8 @@ class FreeMemory:
 
 
 def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> FreeMemory:
-    """The smaller of the free memory of the machine and of this process's cgroup. Raises OSError without
-    /proc."""
+    """Return the smaller of the free memory of the machine and of this process's cgroup. Raises OSError
+    without /proc."""
     meminfo = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
     available, total = (int(meminfo[name].split()[0]) << 10 for name in ("MemAvailable", "MemTotal"))
     for limit, used, cache in (*_version_2(proc, cgroups), *_version_1(cgroups)):
@@ -43,7 +43,8 @@ def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup
 
 
 def _version_2(proc: Path, cgroups: Path) -> list[tuple[int, int, int]]:
-    """Limit, usage and inactive file cache of this process's cgroup and of its parents, in bytes."""
+    """Return the limit, usage and inactive file cache of this process's cgroup and of its parents, in
+    bytes."""
     usages: list[tuple[int, int, int]] = []
     with suppress(OSError, ValueError):
         lines = (proc / "self/cgroup").read_text().splitlines()

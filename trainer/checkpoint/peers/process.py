@@ -27,8 +27,8 @@ class StoreProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def variables(self, address: str) -> dict[str, str]:
-        """Variables for the training processes of an attempt; `address` is this node's address for other
-        nodes."""
+        """Return the variables for the training processes of an attempt; `address` is this node's address for
+        other nodes."""
         if not address or not self._ensure(address):
             return {}
         assert self._listener is not None

@@ -24,7 +24,7 @@ class Copy:
         self._bytes = memoryview(mmap.mmap(-1, max(1, manifest.size)))
 
     def files(self) -> Iterator[tuple[str, memoryview]]:
-        """The name and content of each file, in the order of the manifest."""
+        """Yield the name and content of each file, in the order of the manifest."""
         start = 0
         for name, file in self.manifest.files.items():
             yield name, self._bytes[start : start + file["bytes"]]
@@ -46,7 +46,7 @@ class CopyStore:
         self._changed = threading.Lock()
 
     def find(self, node: int, saved: float) -> Copy | None:
-        """The copy of this node's save that began at `saved`."""
+        """Return the copy of this node's save that began at `saved`."""
         with self._changed:
             key = (node, saved)
             return next((c for c in self._copies if (c.manifest.node, c.manifest.saved) == key), None)

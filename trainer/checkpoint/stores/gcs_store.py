@@ -185,7 +185,7 @@ def _finish_copy(part: Path, path: Path, blob: storage.Blob) -> None:
 
 
 def _is_copy(path: Path, blob: storage.Blob) -> bool:
-    """Whether the file is a copy of this version of the object."""
+    """Return whether the file is a copy of this version of the object."""
     if not path.is_file():
         return False
     stat = path.stat()

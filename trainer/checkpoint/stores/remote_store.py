@@ -23,11 +23,11 @@ class RemoteStore(Protocol):
     name: str
 
     def steps(self) -> list[int]:
-        """Steps with a manifest, the highest first. The call fails within seconds, so that the caller can
-        retry."""
+        """Return the steps with a manifest, the highest first. The call fails within seconds, so that the
+        caller can retry."""
 
     def manifest(self, step: int) -> Manifest:
-        """The manifest of a step. Raises CheckpointError if the file there is not a manifest."""
+        """Return the manifest of a step. Raises CheckpointError if the file there is not a manifest."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
         """Copy files of `folder`, and verify the copies. `commit` completes the checkpoint."""

@@ -42,7 +42,7 @@ class Answerer:
         self._check = AnswerCheck(lambda _: (), parts.prompts.answer, "exact")
 
     def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
-        """The predictions. Raises DataError for an invalid instance."""
+        """Return the predictions. Raises DataError for an invalid instance."""
         if not instances:
             return []
         batch = collate([self._sample(number, instance) for number, instance in enumerate(instances)])

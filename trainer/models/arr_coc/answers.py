@@ -33,19 +33,21 @@ _NUMBERS = {
 
 
 def normalised(text: str) -> str:
-    """A canonical spelling of an answer: compatible characters, lower case, single spaces, no full stop."""
+    """Return a canonical spelling of an answer: compatible characters, lower case, single spaces, no full
+    stop."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(".").strip()
 
 
 def relaxed(text: str) -> str:
-    """Normalised text without articles and punctuation (except in decimals); numbers up to ten as digits."""
+    """Return the normalised text without articles and punctuation (except in decimals); numbers up to ten as
+    digits."""
     words = _ARTICLES.sub(" ", _PUNCTUATION.sub(" ", normalised(text))).split()
     return " ".join(_NUMBERS.get(word, word) for word in words)
 
 
 def accuracy(answer: str, references: Sequence[str], match: str) -> float:
-    """Accuracy of an answer, 0 to 1, by a method of `MATCHES`."""
+    """Return the accuracy of an answer, 0 to 1, by a method of `MATCHES`."""
     if match == "exact":
         return float(normalised(answer) == normalised(most_frequent(references)))
     relaxed_answer = relaxed(answer)

@@ -103,7 +103,7 @@ def select_attention(
 
 
 def token_side(model: Qwen3VLForConditionalGeneration) -> int:
-    """Side in pixels of the square that becomes one visual token."""
+    """Return the side in pixels of the square that becomes one visual token."""
     vision: Any = model.config.vision_config
     return int(vision.patch_size) * int(vision.spatial_merge_size)
 
@@ -149,12 +149,12 @@ class Backbone(nn.Module):
         self.image_token = int(model.config.image_token_id)
 
     def grid(self, image: torch.Tensor) -> Grid:
-        """Rows and columns of the visual tokens of an image [3, H, W]."""
+        """Return the rows and columns of the visual tokens of an image [3, H, W]."""
         side = self.patch * self.merge
         return image.shape[1] // side, image.shape[2] // side
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Embeddings [B, T, D] of text tokens [B, T]."""
+        """Return the embeddings [B, T, D] of text tokens [B, T]."""
         embeddings: torch.Tensor = self.model.get_input_embeddings()(tokens)
         return embeddings
 
@@ -171,7 +171,7 @@ class Backbone(nn.Module):
         return [pad_sequence(list(level), batch_first=True) for level in levels]
 
     def hidden_states(self, tokens: torch.Tensor, words: torch.Tensor, visual: Visual) -> torch.Tensor:
-        """Hidden states [B, T, D] of text tokens [B, T], embedded as words [B, T, D].
+        """Return the hidden states [B, T, D] of text tokens [B, T], embedded as words [B, T, D].
 
         The visual tokens of a sample replace its image token. All padding is at the end, where no real token
         attends to it: so the attention is purely causal and needs no mask, as its fast kernels require.
@@ -189,7 +189,7 @@ class Backbone(nn.Module):
         return gather_rows(states, layout.text)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """Logits [..., V] of hidden states [..., D]."""
+        """Return the logits [..., V] of hidden states [..., D]."""
         logits: torch.Tensor = self.model.lm_head(states)
         return logits
 
@@ -210,7 +210,7 @@ class Layout:
 
     @classmethod
     def of(cls, is_image: torch.Tensor, visual: Visual) -> Layout:
-        """The layout of text in which `is_image` [B, T] is true for the image token, one per sample.
+        """Return the layout of text in which `is_image` [B, T] is true for the image token, one per sample.
 
         Text advances all three positions by 1. A visual token has the position of its cell in the image's
         complete grid, and the text after the image follows the grid: tokens that are not selected leave gaps.

@@ -106,7 +106,7 @@ def build_parts(config: Config) -> ModelParts:
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
-    """The check of answers; None if there are no held-out samples, or with --answer-tokens 0."""
+    """Return the check of answers; None if there are no held-out samples, or with --answer-tokens 0."""
     if evaluation is None or not config.answer_tokens:
         return None
     whole, first = (evaluation.whole, evaluation.first) if isinstance(evaluation, Slice) else (evaluation, 0)
@@ -122,7 +122,7 @@ def prepare_questions(config: Config, progress: DataProgress) -> str:
 
 
 def _prompts(config: Config, where: str, qwen: Any) -> Prompts:
-    """The prompts of a model: by its tokenizer and chat template, or as bytes for random weights."""
+    """Return the prompts of a model: by its tokenizer and chat template, or as bytes for random weights."""
     spec, image_token = config.data.tokenizer, int(qwen.image_token_id)
     random_weights = where == "tiny" or where.endswith(".json")
     if is_bytes(spec) and not random_weights:

@@ -65,14 +65,14 @@ def collate(samples: Sequence[Sample]) -> Batch:
 
 
 def images_of(pixels: torch.Tensor, sides: torch.Tensor) -> list[torch.Tensor]:
-    """The images uint8 [3, H, W] of a micro-batch."""
+    """Return the images uint8 [3, H, W] of a micro-batch."""
     sizes: list[list[int]] = sides.tolist()
     parts = pixels.split([3 * height * width for height, width in sizes])
     return [part.view(3, *size) for part, size in zip(parts, sizes, strict=True)]
 
 
 def count_targets(batch: Batch) -> int:
-    """Number of targets of a micro-batch; the first token is never a target."""
+    """Return the number of targets of a micro-batch; the first token is never a target."""
     return int((batch[4][:, 1:] != IGNORED).sum())
 
 
@@ -112,14 +112,14 @@ class QuestionFile(Dataset[Sample]):
         return image, *prompt
 
     def references(self, index: int) -> tuple[str, ...]:
-        """The answers that people gave."""
+        """Return the answers that people gave."""
         return self._example(index).answers
 
     def _example(self, index: int) -> Example:
         return _example(self._path, index + 1, self._lines[index])
 
     def fingerprint(self) -> str:
-        """The hash of the file, and of the name and size of each image."""
+        """Return the hash of the file, and of the name and size of each image."""
         files = f"{self._lines.fingerprint()} {self._sizes.fingerprint()}"
         return f"questions {self._limits} {self._prompts.identity}: {files}"
 
@@ -127,7 +127,7 @@ class QuestionFile(Dataset[Sample]):
 def index_questions(
     path: Path, cache: Path, progress: DataProgress | None = None
 ) -> tuple[JsonLines, ImageSizes]:
-    """The checked lines of a file of questions, and the sizes of their images.
+    """Return the checked lines of a file of questions, and the sizes of their images.
 
     The folder `cache` has an index of both.
 
@@ -170,7 +170,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
 
 
 def most_frequent(answers: Sequence[str]) -> str:
-    """The most frequent answer, the first one in case of a tie."""
+    """Return the most frequent answer, the first one in case of a tie."""
     return max(answers, key=answers.count)
 
 
@@ -190,7 +190,7 @@ class GeneratedShapes(Dataset[Sample]):
         return image, *self._prompts.sample(f"Which colour has the {shape}?", colour)
 
     def references(self, index: int) -> tuple[str, ...]:
-        """The correct colour."""
+        """Return the correct colour."""
         return (self._kind(index)[2],)
 
     def _kind(self, index: int) -> tuple[random.Random, str, str]:
@@ -198,7 +198,7 @@ class GeneratedShapes(Dataset[Sample]):
         return rng, rng.choice(_SHAPES), rng.choice(list(_COLOURS))
 
     def fingerprint(self) -> str:
-        """The hash of the seed and the limits that determine the samples."""
+        """Return the hash of the seed and the limits that determine the samples."""
         return f"{self._count} shapes {self._seed} {self._limits} {self._prompts.identity}"
 
 

@@ -36,12 +36,12 @@ class ImageSizes:
         return int(self._sizes[number])
 
     def fingerprint(self) -> str:
-        """A hash of the names and sizes of all images."""
+        """Return a hash of the names and sizes of all images."""
         return self._hash
 
 
 def image_sizes(path: Path, count: int, find: Find, progress: DataProgress) -> ImageSizes:
-    """The sizes in the file `path`, which is written now if it is missing or sizes have changed.
+    """Return the sizes in the file `path`, which is written now if it is missing or sizes have changed.
 
     Raises:
         DataError: for a missing image, with the line that names it.
@@ -58,7 +58,7 @@ def _complete(path: Path, count: int) -> bool:
 
 
 def _changed(path: Path, count: int, find: Find) -> bool:
-    """Whether the size of an image has changed, among some at equal distances."""
+    """Return whether the size of an image has changed, among some at equal distances."""
     known = ImageSizes(path)
     checked = range(0, count, max(1, count // _CHECKED))
     return any(

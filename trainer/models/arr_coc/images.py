@@ -20,7 +20,7 @@ Grid = tuple[int, int]
 
 
 def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Grid:
-    """The grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
+    """Return the grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
 
     The result equals that of Qwen's processor: the nearest integer numbers of tokens, scaled by one factor if
     these are too many or too few. So a side differs from the image's aspect ratio by less than one token.

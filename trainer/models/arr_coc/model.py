@@ -120,7 +120,7 @@ class ArrCoc(nn.Module):
     def relevance(
         self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
+        """Return the three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
 
         `spans` [B, 2] are the indices of the question's first token and of the token after its last one; the
         mean of the question's tokens is the query.
@@ -160,8 +160,8 @@ class ArrCoc(nn.Module):
         return 1 + len(vision.deepstack_visual_indexes)
 
     def measured(self) -> dict[str, float]:
-        """The means per image since the last call: the number of selected visual tokens, and of all visual
-        tokens."""
+        """Return the means per image since the last call: the number of selected visual tokens, and of all
+        visual tokens."""
         seen, self.seen = self.seen, SelectionCounts()
         if not seen.images:
             return {}

@@ -81,7 +81,7 @@ class Prompts:
             raise UsageError(f"--context {length} is too short: the chat template needs {needed} tokens")
 
     def sample(self, question: str, answer: str) -> Prompt:
-        """The prompt with its answer.
+        """Return the prompt with its answer.
 
         Raises:
             DataError: if the question or the answer contains the placeholder of an image.
@@ -107,14 +107,14 @@ class Prompts:
         )
 
     def answer(self, tokens: Sequence[int]) -> str:
-        """The text of an answer's tokens, up to the end of its turn."""
+        """Return the text of an answer's tokens, up to the end of its turn."""
         end = self._end[0] if self._end else None
         stop = next((place for place, token in enumerate(tokens) if token == end), len(tokens))
         return self._decode(tokens[:stop]).strip()
 
 
 def _around(template: ChatTemplate) -> tuple[str, str, str]:
-    """The text before a question, between it and its answer, and at the end of the answer's turn."""
+    """Return the text before a question, between it and its answer, and at the end of the answer's turn."""
     content = [{"type": "image"}, {"type": "text", "text": _QUESTION}]
     messages: list[Message] = [
         {"role": "user", "content": content},

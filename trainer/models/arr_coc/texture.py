@@ -28,8 +28,8 @@ _EPSILON = 1e-8
 
 
 def texture_array(images: torch.Tensor) -> torch.Tensor:
-    """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB). The other images of the batch affect
-    only the rounding."""
+    """Return the texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB). The other images of the batch
+    affect only the rounding."""
     images = images.float()
     lab = _lab(images)
     grey = images.mean(1, keepdim=True)
@@ -66,14 +66,15 @@ def texture_array(images: torch.Tensor) -> torch.Tensor:
 
 
 def min_max(maps: torch.Tensor) -> torch.Tensor:
-    """Maps [B, H, W] scaled to 0..1, each by its own range, independent of the other images of the batch."""
+    """Return maps [B, H, W] scaled to 0..1, each by its own range, independent of the other images of the
+    batch."""
     flat = maps.flatten(1)
     low, high = flat.amin(1)[:, None, None], flat.amax(1)[:, None, None]
     return (maps - low) / (high - low + _EPSILON)
 
 
 def _cell_positions(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Height, width and distance from the centre of each cell, 0..1, [1, 32, 32] each."""
+    """Return the height, width and distance from the centre of each cell, 0..1, [1, 32, 32] each."""
     steps = torch.linspace(0, 1, SIDE, device=images.device)
     y, x = torch.meshgrid(steps, steps, indexing="ij")
     far = torch.sqrt((y - 0.5) ** 2 + (x - 0.5) ** 2)
@@ -81,7 +82,7 @@ def _cell_positions(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, t
 
 
 def _lab(images: torch.Tensor) -> torch.Tensor:
-    """CIE L*a*b* (white D65) of sRGB images, [B, 3, H, W]: L* 0..100, a* and b* about -128..127."""
+    """Return CIE L*a*b* (white D65) of sRGB images, [B, 3, H, W]: L* 0..100, a* and b* about -128..127."""
     linear = torch.where(images > 0.04045, ((images + 0.055) / 1.055).clamp_min(0) ** 2.4, images / 12.92)
     matrix = images.new_tensor(_RGB_TO_XYZ)
     xyz = torch.einsum("ij,bjhw->bihw", matrix, linear) / images.new_tensor(_WHITE)[None, :, None, None]

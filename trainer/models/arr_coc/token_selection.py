@@ -58,12 +58,12 @@ def select(
 
 
 def gather_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Rows of values [B, N, D] at index [B, K]: [B, K, D]."""
+    """Return the rows of values [B, N, D] at index [B, K]: [B, K, D]."""
     return values.gather(1, index[:, :, None].expand(-1, -1, values.shape[2]))
 
 
 def on_grids(maps: torch.Tensor, grids: Sequence[Grid]) -> torch.Tensor:
-    """The maps [B, C, 32, 32] at the tokens of each image's grid, padded with zeros: [B, N, C]."""
+    """Return the maps [B, C, 32, 32] at the tokens of each image's grid, padded with zeros: [B, N, C]."""
     tokens = [
         F.interpolate(image_map[None], grid, mode="bilinear", align_corners=False).flatten(2)[0].T
         for image_map, grid in zip(maps, grids, strict=True)

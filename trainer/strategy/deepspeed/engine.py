@@ -174,7 +174,7 @@ class ZeRO:
         return loss
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
-        """The weights only, because the optimizer's state is sharded."""
+        """Return the weights only, because the optimizer's state is sharded."""
         return {} if self.stage_number == 3 else {"": dict(self.engine.module.named_parameters())}
 
     def extra_state(self) -> dict[str, Any]:

@@ -88,7 +88,7 @@ _DATA_TYPES = ("grad_accum_dtype", "param_dtype", "buffer_dtype", "keep_in_fp32_
 
 
 def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
-    """The engine's settings: ours, overridden by `--deepspeed-config`. DeepSpeed must be imported.
+    """Return the engine's settings: ours, overridden by `--deepspeed-config`. DeepSpeed must be imported.
 
     Raises:
         UsageError: with the first key of the file that contradicts a flag, or has no effect here.
@@ -142,7 +142,7 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
 
 
 def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
-    """The flag that sets a key, and its value; `None` for the value in the trainer's settings."""
+    """Return the flag that sets a key, and its value; `None` for the value in the trainer's settings."""
     offload, precision = f"--offload {config.parallel.offload}", f"--precision {config.parallel.precision}"
     split = "--batch and --micro-batch"
     return {
@@ -205,7 +205,7 @@ def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[s
 
 
 def _names(model: Any) -> set[str]:
-    """The names of the settings of a DeepSpeed model, and of the models in it."""
+    """Return the names of the settings of a DeepSpeed model, and of the models in it."""
     names = set()
     for field, info in model.model_fields.items():
         names |= {field, info.alias or field}
@@ -221,7 +221,8 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The settings as a dict. Raises ValueError for a duplicate key, which JSON's reader would drop."""
+    """Return the settings as a dict. Raises ValueError for a duplicate key, which JSON's reader would
+    drop."""
     settings = dict(pairs)
     if len(settings) < len(pairs):
         names = [name for name, _ in pairs]
@@ -230,8 +231,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _effective(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """The settings without those that have no effect: values `auto`, and refused keys that are disabled or
-    harmless."""
+    """Return the settings without those that have no effect: values `auto`, and refused keys that are
+    disabled or harmless."""
     effective = {}
     for name, value in settings.items():
         key = f"{above}{name}"
@@ -246,7 +247,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _at(settings: dict[str, Any], key: str) -> Any:
-    """The value of a dotted key, or None."""
+    """Return the value of a dotted key, or None."""
     value: Any = settings
     for name in key.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -60,7 +60,8 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 def backoff(attempt: int, least: float | None = None, most: float = MOST_DELAY) -> float:
-    """The seconds before attempt 1, 2, …: exponential backoff with full jitter, never less than `least`."""
+    """Return the seconds before attempt 1, 2, …: exponential backoff with full jitter, never less than
+    `least`."""
     return (least or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
 
 
@@ -446,7 +447,7 @@ def _params(params: Mapping[str, Any] | None) -> dict[str, str] | None:
 
 
 def _not_sent(error: BaseException) -> bool:
-    """Whether no byte of the request reached the server."""
+    """Return whether no byte of the request reached the server."""
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 

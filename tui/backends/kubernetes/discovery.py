@@ -143,7 +143,8 @@ async def _positions(connection: ClusterConnection, served: Iterable[str]) -> Ap
 
 
 async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiType:
-    """The type of any object as the cluster serves it. Raises NotFound for a type that is not served."""
+    """Return the type of any object as the cluster serves it. Raises NotFound for a type that is not
+    served."""
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     kind = str(obj.get("kind") or "")
     for type_ in await _types(connection, group, version):

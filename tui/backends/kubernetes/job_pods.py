@@ -84,7 +84,8 @@ class JobPods:
         return [(read_pod(pod, replica_of), pod) for pod in own]
 
     async def recent_pods(self, job: Job) -> list[tuple[LoggedPod, Obj]]:
-        """The pods with their objects, at most `RECENT` seconds old, for metrics that are read repeatedly."""
+        """Return the pods with their objects, at most `RECENT` seconds old, for metrics that are read
+        repeatedly."""
         at, created, known = self._recent.get(job.name, (0.0, None, []))
         if known and created == job.create_time and monotonic() - at < RECENT:
             return known

@@ -291,7 +291,7 @@ class _Launch:
         self.name = str(at(self.job, "metadata", "name") or "")
 
     def has(self, kind: str, name: str) -> bool:
-        """Whether the launch creates an object other than the job."""
+        """Return whether the launch creates an object other than the job."""
         named = ((fields(obj).get("kind"), at(obj, "metadata", "name")) for obj in self.others)
         return (kind, name) in named
 

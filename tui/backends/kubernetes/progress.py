@@ -143,7 +143,8 @@ class KubernetesProgress(ProgressService):
         return None
 
     async def _container(self, job: Job, known: _Known) -> ContainerName:
-        """The container that reports the job's progress, looked up again for a new pod. Raises NotFound."""
+        """Return the container that reports the job's progress, looked up again for a new pod. Raises
+        NotFound."""
         replicas = (replica for replica in job.replicas if replica.pod)
         shown = min(replicas, key=lambda replica: _rank_of(replica.id), default=None)
         if known.pod is not None and (shown is None or shown.pod == known.pod.pod):
@@ -184,7 +185,8 @@ class KubernetesProgress(ProgressService):
 
 
 def _is_waiting(error: InvalidRequest) -> bool:
-    """Whether a log is refused because its container has not run yet, e.g. while its image is pulled."""
+    """Return whether a log is refused because its container has not run yet, e.g. while its image is
+    pulled."""
     return "is waiting to start" in error.message
 
 

@@ -33,7 +33,8 @@ class ClusterQuotas(QuotaService):
         self._namespaces = tuple(namespaces)
 
     async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
-        """The quotas of these namespaces and of the cluster. Raises the first error if none can be read."""
+        """Return the quotas of these namespaces and of the cluster. Raises the first error if none can be
+        read."""
         namespaces = tuple(dict.fromkeys(regions or self._namespaces))
         self._refused: list[BackendError] = []
         nodes, pods, queues, flavors, local, hard = await asyncio.gather(

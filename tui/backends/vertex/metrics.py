@@ -100,7 +100,8 @@ class Metrics(MetricService):
         return [series for pb in messages if (series := _series(metric, pb)).points]
 
     async def _rate(self, metric: str, window: tuple[datetime, datetime]) -> dict[str, Any]:
-        """The aggregation that converts a counter to bytes per second, over the sample period or longer."""
+        """Return the aggregation that converts a counter to bytes per second, over the sample period or
+        longer."""
         sampled = await self._sample_period(metric)
         span = (window[1] - window[0]).total_seconds()
         period = max(math.ceil(sampled), 1, math.ceil(span / MOST_POINTS))

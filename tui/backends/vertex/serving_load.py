@@ -35,7 +35,8 @@ _Key = tuple[str, str, str]
 async def read_loads(
     clients: Clients, project: str, endpoints: Sequence[ServingEndpoint]
 ) -> dict[tuple[str, str], Load]:
-    """The loads of models with requests, by (endpoint name, deployed model id). Raises BackendError."""
+    """Return the loads of models with requests, by (endpoint name, deployed model id). Raises
+    BackendError."""
     busy = [endpoint for endpoint in endpoints if endpoint.deployed]
     if not busy:
         return {}

@@ -78,7 +78,7 @@ class ResourceKind:
         return self.noun if self.noun.endswith("Series") else f"{self.noun}s"
 
     def reply(self, verb: str) -> Any:
-        """The plain protobuf class of the response to a verb such as `List`."""
+        """Return the plain protobuf class of the response to a verb such as `List`."""
         return getattr(self.requests, f"{verb}{self.plural}Response").pb()
 
     @property
@@ -152,6 +152,6 @@ def kind_of(name: str) -> ResourceKind:
 
 
 def location_of(name: str) -> tuple[str, str]:
-    """Project and location of a resource's or a parent's name."""
+    """Return project and location of a resource's or a parent's name."""
     _, project, _, location = name.split("/")[:4]
     return project, location

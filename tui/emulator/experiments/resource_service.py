@@ -67,7 +67,8 @@ class ResourceServer:
         return methods_of(kind.service, kind.requests, *served)
 
     def find(self, name: str) -> Pb:
-        """The resource of this name. Raises WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND."""
+        """Return the resource of this name. Raises WireError: INVALID_ARGUMENT for a malformed name,
+        NOT_FOUND."""
         if not self.kind.names.fullmatch(name):
             form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
             raise invalid(("name", f"{name!r} must have the form projects/P/locations/L/{form}"))

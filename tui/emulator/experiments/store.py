@@ -67,7 +67,8 @@ class ResourceStore:
         return self._resources.get(name)
 
     def below(self, parent: str, kind: ResourceKind) -> list[Pb]:
-        """The resources of a kind below a parent, oldest first. An id `-` in the parent matches any id."""
+        """Return the resources of a kind below a parent, oldest first. An id `-` in the parent matches any
+        id."""
         parts = parent.split("/")
         if "-" not in parts:
             return [self._resources[name] for name in self._children.get((parent, kind.collection), ())]

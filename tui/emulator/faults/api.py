@@ -76,7 +76,7 @@ class ActiveFault:
     limit: Limit
 
     def matches(self, service: str, method: str) -> bool:
-        """Whether the fault applies to a method; `service` is the full name, e.g.
+        """Return whether the fault applies to a method; `service` is the full name, e.g.
         `google.logging.v2.LoggingServiceV2`."""
         pattern = self.fault.method.lower()
         return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))

@@ -135,7 +135,8 @@ class FieldTable(Generic[T]):
         raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
 
     def value_call(self, call: FilterCall) -> FilterField[T]:
-        """The field of a function left of an operator or inside another function. Raises FilterError."""
+        """Return the field of a function left of an operator or inside another function. Raises
+        FilterError."""
         function = self._value_functions.get(call.name.lower())
         if function is not None:
             return function(call, self)

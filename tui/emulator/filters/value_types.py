@@ -142,7 +142,8 @@ def _literal(comparison: Comparison) -> str:
 
 
 def required_text(comparison: Comparison) -> str | None:
-    """The folded text that an `AnyValue` must contain to match the comparison, or `None` if unknown."""
+    """Return the folded text that an `AnyValue` must contain to match the comparison, or `None` if
+    unknown."""
     value = comparison.value
     if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, FilterCall):
         return None

@@ -88,7 +88,7 @@ class BadRequest(ApiError):
 
     @classmethod
     def of(cls, resource: ApiResource, why: str) -> BadRequest:
-        """The object can't be read as this type."""
+        """Return the object can't be read as this type."""
         return cls(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
         )
@@ -113,7 +113,7 @@ class ApiNotFound(ApiError):
 
     @classmethod
     def unserved(cls) -> ApiNotFound:
-        """The path names no served type, version or subresource."""
+        """Return the path names no served type, version or subresource."""
         return cls("the server could not find the requested resource", details={})
 
 
@@ -179,7 +179,7 @@ class Invalid(ApiError):
 
     @classmethod
     def of_patch(cls, why: str) -> Invalid:
-        """The result of a patch does not fit the type."""
+        """Return the result of a patch does not fit the type."""
         cause = FieldCause("patch", f"Invalid value: {why}")
         return cls(f' "" is invalid: {cause.field}: {cause.message}', details={"causes": [cause.as_dict()]})
 

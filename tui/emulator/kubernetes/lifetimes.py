@@ -36,7 +36,7 @@ def keep_identity(new: Obj, old: Obj) -> None:
 
 
 def is_gone(obj: Obj) -> bool:
-    """Whether nothing delays the object's deletion."""
+    """Return whether nothing delays the object's deletion."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers"):
         return False

@@ -101,7 +101,7 @@ _KUEUE = "kueue.x-k8s.io"
 
 
 def _kueue(version: str) -> tuple[ApiResource, ...]:
-    """The types of Kueue; v1beta1 is served by means of v1beta2 (`api/older_kueue.py`)."""
+    """Return the types of Kueue; v1beta1 is served by means of v1beta2 (`api/older_kueue.py`)."""
     workloads, queues = ("kwl", "kueueworkload", "kueueworkloads"), ("queue", "queues", "lq")
     flavors = ("flavor", "flavors", "rf")
     return (

@@ -72,7 +72,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         return self.url
 
     def reachable(self) -> bool:
-        """Whether this server still holds the state directory."""
+        """Return whether this server still holds the state directory."""
         return self._lock.held
 
     def info(self) -> Obj:

@@ -110,7 +110,8 @@ class EventBus:
         return subscription
 
     def newer(self, since: int) -> list[WatchEvent]:
-        """The changes after a version, oldest first. Raises ApiExpired if some are no longer stored."""
+        """Return the changes after a version, oldest first. Raises ApiExpired if some are no longer
+        stored."""
         if since < self._oldest:
             raise ApiExpired(f"too old resource version: {since} ({self._oldest})")
         events: list[WatchEvent] = []

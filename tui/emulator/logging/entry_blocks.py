@@ -180,7 +180,7 @@ class BlockTable:
     # -- in the writer's thread
 
     def has(self, db: sqlite3.Connection, row: EntryRow) -> bool:
-        """Whether an entry with this source, timestamp and insert_id is in a block."""
+        """Return whether an entry with this source, timestamp and insert_id is in a block."""
         source, timestamp, name = row[:3]
         if timestamp > self.newest.get(source, -1):
             return False

@@ -132,7 +132,7 @@ class StoredEntry:
         return self._extra
 
     def message(self) -> Pb:
-        """The LogEntry message."""
+        """Return the LogEntry message."""
         entry = LogEntryPb()
         self.fill(entry)
         return entry

@@ -87,7 +87,7 @@ class RowRange:
     """Earliest timestamp and earliest receive time. An entry must reach at least one of these bounds."""
 
     def holds(self, timestamp: int, severity: int, received: int) -> bool:
-        """Whether an entry is in the range."""
+        """Return whether an entry is in the range."""
         return (
             self.first <= timestamp <= self.last
             and severity >= self.severity
@@ -96,7 +96,7 @@ class RowRange:
         )
 
     def may_hold(self, head: BlockHead) -> bool:
-        """Whether entries of a block may be in the range."""
+        """Return whether entries of a block may be in the range."""
         return (
             self.first <= head.last
             and head.first <= self.last
@@ -108,7 +108,7 @@ class RowRange:
 
 
 def _follows(row: EntryRow, after: tuple[int, str, int], newest_first: bool) -> bool:
-    """Whether a row comes after the entry that ended the last page."""
+    """Return whether a row comes after the entry that ended the last page."""
     if row[1] != after[0]:
         return (row[1] < after[0]) == newest_first
     return (row[2], row[0]) > after[1:]
@@ -329,7 +329,7 @@ class EntryStore:
         return min(((at, s.id, s) for at, s in counts if at is not None), default=(0, 0, None))[2]
 
     def database(self) -> sqlite3.Connection:
-        """The writer's connection, for the collector's own table `streams`."""
+        """Return the writer's connection, for the collector's own table `streams`."""
         return self._db
 
     # -- in any thread
@@ -339,7 +339,7 @@ class EntryStore:
         return list(self._sources.values())
 
     def has_entries(self, source: LogSource) -> bool:
-        """Whether a source has entries (reader's thread)."""
+        """Return whether a source has entries (reader's thread)."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM entries WHERE source=:id)"
             " OR EXISTS (SELECT 1 FROM blocks WHERE source=:id)"

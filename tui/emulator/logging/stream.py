@@ -161,7 +161,8 @@ class OutputFile:
         self._stamps.drop(self.offset)
 
     def _limit(self, size: int, ended: bool) -> int:
-        """The offset up to which lines have a time. Later lines wait for their stamp for a limited time."""
+        """Return the offset up to which lines have a time. Later lines wait for their stamp for a limited
+        time."""
         if size <= self.offset:
             self._waiting_since = None
             return self.offset

@@ -187,7 +187,7 @@ class Question:
         )
 
     def wants_resource(self, labels: Mapping[str, str]) -> bool:
-        """Whether a series of this resource may match."""
+        """Return whether a series of this resource may match."""
         return self.resource(QueryTarget(self.metric.type, self.metric.resource, labels)) is not False
 
     def answer(self, all_series: Iterable[TimeSeries]) -> list[TimeSeries]:

@@ -83,7 +83,8 @@ class MonitoringService:
         return await asyncio.to_thread(work)
 
     def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
-        """A function that reads the series. The catalog is read here, in the event loop that changes it."""
+        """Return a function that reads the series. The catalog is read here, in the event loop that changes
+        it."""
         if question.metric.resource == TRAINING_RESOURCE:
             jobs = list(self._catalog.list(project))
             return lambda: (

@@ -114,7 +114,7 @@ class Children:
         return new
 
     def is_interrupted(self, name: str) -> bool:
-        """Whether the child is an operation that the previous server did not end."""
+        """Return whether the child is an operation that the previous server did not end."""
         return _collection(name) == "operations" and self.operations.is_interrupted(name)
 
     def resume(self, name: str, call: ApiCall) -> None:

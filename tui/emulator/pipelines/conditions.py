@@ -29,7 +29,7 @@ class BadCondition(Exception):
 
 
 def holds(text: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether a condition holds with these parameter values.
+    """Return whether a condition holds with these parameter values.
 
     Raises BadCondition for text outside this grammar, or a parameter without a value.
     """

@@ -75,12 +75,12 @@ class Launch:
 
 
 def is_googles(leaf: Leaf) -> bool:
-    """Whether a leaf is a component of Google that calls the API."""
+    """Return whether a leaf is a component of Google that calls the API."""
     return _module(leaf) != ""
 
 
 def is_custom_job(leaf: Leaf) -> bool:
-    """Whether a leaf creates a custom job."""
+    """Return whether a leaf creates a custom job."""
     return _kind(_module(leaf)) == CUSTOM_JOB
 
 

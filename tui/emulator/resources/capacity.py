@@ -63,7 +63,7 @@ class Capacity:
             self.grant()
 
     def grew(self, job: CustomJob) -> bool:
-        """Whether an autoscaled pool received machines for this job, which must be provisioned."""
+        """Return whether an autoscaled pool received machines for this job, which must be provisioned."""
         claim = self._claims.get(job.record.id)
         return claim is not None and claim.grew
 

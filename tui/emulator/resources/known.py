@@ -40,7 +40,7 @@ class PersistentResources:
         return stored if stored is not None else self._placed(name)
 
     def fixed(self, name: str) -> bool:
-        """Whether the resource is a configured one, which clients can't change."""
+        """Return whether the resource is a configured one, which clients can't change."""
         return self._store.get(name) is None and self._placed(name) is not None
 
     def below(self, parent: str) -> list[Pb]:

@@ -27,7 +27,7 @@ def size(pool: Pb, used: int) -> int:
 
 
 def alike(worker_pool: Pb, pool: Pb) -> bool:
-    """Whether machine and disk are identical (docs/facts/vertex.md 12.2)."""
+    """Return whether machine and disk are identical (docs/facts/vertex.md 12.2)."""
     return bool(worker_pool.machine_spec == pool.machine_spec and disk(worker_pool) == disk(pool))
 
 

@@ -19,7 +19,7 @@ def host_only(header: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback name or address. Names that resolve to 127.0.0.1 are refused."""
+    """Return whether `host` is a loopback name or address. Names that resolve to 127.0.0.1 are refused."""
     if host.lower() == "localhost":
         return True
     try:

@@ -34,7 +34,8 @@ class SocketBytes:
 
 
 def sockets() -> dict[int, SocketBytes]:
-    """Every TCP socket of this network namespace by its inode. Raises OSError if the kernel refuses."""
+    """Return every TCP socket of this network namespace by its inode. Raises OSError if the kernel
+    refuses."""
     by_inode: dict[int, SocketBytes] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)

@@ -30,7 +30,8 @@ class ProcessOwners:
         self._owner: dict[tuple[int, int], str] = {}
 
     def scan(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
-        """The processes by replica, including zombies. `roots` names the replicas' first processes by pid."""
+        """Return the processes by replica, including zombies. `roots` names the replicas' first processes by
+        pid."""
         me = os.getpid()
         top = self._reaper if self._reaper == os.getppid() else me
         # Parents come before their children, so a parent's owner is known before its children's.

@@ -106,7 +106,7 @@ def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
 
 
 def environment_has(pid: int, name: str, value: str) -> bool:
-    """Whether the process was started with `name=value` in its environment."""
+    """Return whether the process was started with `name=value` in its environment."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -115,7 +115,8 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment at the start of the process; empty if it is unreadable or the process has ended."""
+    """Return the environment at the start of the process; empty if it is unreadable or the process has
+    ended."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -125,7 +126,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether the process with this pid and start time still runs."""
+    """Return whether the process with this pid and start time still runs."""
     proc = read(pid)
     return proc is not None and proc.start == start and not proc.ended
 

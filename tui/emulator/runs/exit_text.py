@@ -20,7 +20,7 @@ _TRACEBACK_BYTES = 2048
 
 
 def exit_text(status: AttemptStatus, attempt: AttemptDir, job: JobRecord) -> str:
-    """The message: replica, exit code, traceback from the replica's stderr, link to the job's log."""
+    """Return the message: replica, exit code, traceback from the replica's stderr, link to the job's log."""
     replica = status.failed_replica or ""
     low = sorted({r.id.rpartition("-")[0] for r in status.replicas if r.oom})
     if len([r for r in status.replicas if r.oom]) > 1:
@@ -62,7 +62,7 @@ def _signal(code: int) -> str:
 
 
 def _last_traceback(stderr: Path) -> str:
-    """The last Python traceback in a replica's stderr, or ""."""
+    """Return the last Python traceback in a replica's stderr, or ""."""
     try:
         with stderr.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def present() -> tuple[int, ...]:
-    """The indices of the usable devices: the driver's, or those in this process's CUDA_VISIBLE_DEVICES."""
+    """Return the indices of the usable devices: the driver's, or those in this process's
+    CUDA_VISIBLE_DEVICES."""
     names = [p.name.removeprefix("nvidia") for p in Path("/dev").glob("nvidia[0-9]*")]
     indices = sorted(int(name) for name in names if name.isdigit())
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")

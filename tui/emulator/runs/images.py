@@ -104,7 +104,8 @@ class ProgramTable:
 
 
 def torch_missing(argv: Sequence[str]) -> CannotRun | None:
-    """The error for a program that needs torch if this machine does not have torch; otherwise `None`."""
+    """Return the error for a program that needs torch if this machine does not have torch; otherwise
+    `None`."""
     module = argv[2].partition(".")[0] if argv[1:2] == ("-m",) and len(argv) > 2 else ""
     if module not in {"trainer", "torch"} or importlib.util.find_spec("torch") is not None:
         return None

@@ -56,7 +56,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def _has_setup_py_alone(path: Path) -> bool:
-    """Whether this is a source archive without a pyproject.toml, which could require other tools."""
+    """Return whether this is a source archive without a pyproject.toml, which could require other tools."""
     if not path.name.endswith(_SDIST) or not path.is_file():
         return False
     try:

@@ -102,7 +102,7 @@ class LocalRunner:
         return next((identity.pid for identity in self._running(attempt)), None)
 
     def alive(self, attempt: AttemptDir) -> bool:
-        """Whether the runner or its parent still runs: pid, start time and boot agree."""
+        """Return whether the runner or its parent still runs: pid, start time and boot agree."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return True
@@ -127,7 +127,7 @@ class LocalRunner:
         return known[1]
 
     def _identities(self, attempt: AttemptDir) -> list[database.Identity]:
-        """The recorded parent of the runner, and the runner."""
+        """Return the recorded parent of the runner, and the runner."""
         recorded = _from_record(attempt, database.read_identity)
         with contextlib.suppress(OSError, ValueError):
             pid, start, boot = attempt.reaper.read_text().split()
@@ -143,7 +143,7 @@ class LocalRunner:
         return AttemptStatus(None, tuple(ReplicaStatus(r.id, None, "starting") for r in plan.replicas))
 
     def _starting(self, attempt: AttemptDir) -> bool:
-        """Whether an earlier server has just started the runner, which has no record yet."""
+        """Return whether an earlier server has just started the runner, which has no record yet."""
         if attempt.root in self._children or self._identities(attempt):
             return False
         try:
@@ -173,7 +173,7 @@ class LocalRunner:
 
 
 def _changed_ns(path: Path) -> list[tuple[int, int]]:
-    """Return time of change (ns) and size of a database and of its write-ahead log."""
+    """Return the time of change (ns) and size of a database and of its write-ahead log."""
     states = []
     for file in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(OSError):

@@ -71,7 +71,7 @@ def next_step(pb: Pb, now: float, active: int) -> Step:
 
 
 def spent(pb: Pb) -> bool:
-    """Whether the schedule has started all its runs."""
+    """Return whether the schedule has started all its runs."""
     return bool(pb.max_run_count) and pb.started_run_count >= pb.max_run_count
 
 

@@ -151,7 +151,7 @@ def _changed_fields(paths: Sequence[str]) -> list[str]:
 
 
 def _filled(pb: Pb, field: str) -> bool:
-    """Whether a field has a value that can't be unset. `allow_queueing` may always be turned off."""
+    """Return whether a field has a value that can't be unset. `allow_queueing` may always be turned off."""
     return field != "allow_queueing" and any(descriptor.name == field for descriptor, _ in pb.ListFields())
 
 

@@ -37,7 +37,7 @@ class CheckFaults:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
     def misses(self, *names: str) -> bool:
-        """Whether one of a resource's names is missing."""
+        """Return whether one of a resource's names is missing."""
         return any(_any(name, self.missing) for name in names)
 
 
@@ -54,7 +54,7 @@ class ActiveCheckFaults:
         self.current = faults
 
     def denies(self, permission: str) -> bool:
-        """Whether callers and jobs lack a permission."""
+        """Return whether callers and jobs lack a permission."""
         return _any(permission, (*self._denied, *self.current.denied))
 
     def apply(self, service: str, methods: Iterable[Method]) -> list[Method]:

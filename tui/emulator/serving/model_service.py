@@ -76,7 +76,8 @@ class ModelService(ResourceServer):
             return await self._operations.make(stored.name, _Upload(), reply, change)
 
     def _uploaded(self, request: Pb) -> tuple[Pb, Pb, list[Pb]]:
-        """The model, the version, and the versions that lose an alias, to be stored. Raises WireError."""
+        """Return the model, the version, and the versions that lose an alias, to be stored. Raises
+        WireError."""
         model = self._parent(request) if request.parent_model else self._new_model(request)
         version, others = self._new_version(model, request.model)
         stored = touched(copied(model))

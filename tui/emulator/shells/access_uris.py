@@ -21,7 +21,8 @@ def dashboard_ports(job: Any) -> int:
 
 
 def access_uris(job: Any, ports: Sequence[int]) -> Mapping[str, str]:
-    """The addresses of this running CustomJob. The dashboard, if enabled, uses the last of its ports."""
+    """Return the addresses of this running CustomJob. The dashboard, if enabled, uses the last of its
+    ports."""
     spec, uris = job.job_spec, {}
     number = job.name.rpartition("/")[2]
     if spec.enable_web_access:

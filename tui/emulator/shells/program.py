@@ -221,7 +221,8 @@ class ReplicaProgram:
             await asyncio.sleep(0.01)
 
     def _family(self) -> list[Proc]:
-        """The running processes of the program, found by session, descent and the inherited variable."""
+        """Return the running processes of the program, found by session, descent and the inherited
+        variable."""
         table, first = process_tree.scan(), self._process.pid
         below = {proc.pid for proc in process_tree.descendants(table, [first])}
         return [

@@ -45,7 +45,8 @@ class ActiveBucketFaults:
         self._state = (faults, Limit(faults.lasts, faults.times))
 
     def take(self, bucket: str) -> BucketFaults:
-        """The faults of the next request to `bucket` ("" for the list of buckets), and count the request."""
+        """Return the faults of the next request to `bucket` ("" for the list of buckets), and count the
+        request."""
         faults, limit = self._state
         return faults if faults.bucket in {"", bucket} and limit.take() else self.OFF
 

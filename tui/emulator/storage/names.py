@@ -36,7 +36,7 @@ def check_bucket(name: str) -> str:
 
 
 def is_bucket(name: str) -> bool:
-    """Whether a folder of this name is a bucket."""
+    """Return whether a folder of this name is a bucket."""
     return _BUCKET.fullmatch(name) is not None and ".." not in name
 
 
@@ -139,7 +139,7 @@ def after_prefix(prefix: str) -> str:
 
 
 def _is_text(key: str) -> bool:
-    """Whether the bytes of a file name are UTF-8."""
+    """Return whether the bytes of a file name are UTF-8."""
     try:
         key.encode()
     except UnicodeEncodeError:

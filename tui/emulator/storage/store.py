@@ -223,11 +223,13 @@ class BucketStore:
     # -- objects
 
     def path(self, bucket: str, name: str) -> Path:
-        """The file of an object that may exist. Raises StoreError 404 for the bucket, InvalidObjectName."""
+        """Return the file of an object that may exist. Raises StoreError 404 for the bucket,
+        InvalidObjectName."""
         return file_of(self.folder(bucket), name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """The current object, if it exists. Raises StoreError 404 for the bucket, InvalidObjectName."""
+        """Return the current object, if it exists. Raises StoreError 404 for the bucket,
+        InvalidObjectName."""
         path = self.path(bucket, name)
         row = self._row(bucket, name)
         try:
@@ -312,7 +314,8 @@ class BucketStore:
     def page(
         self, bucket: str, *, prefix: str, delimiter: str, start: str, end: str, limit: int, trailing: bool
     ) -> ObjectPage:
-        """The objects from `start` on and before `end` ("" for no end), at most `limit` with the prefixes."""
+        """Return the objects from `start` on and before `end` ("" for no end), at most `limit` with the
+        prefixes."""
         folder = str(self.folder(bucket))
         items: list[StoredObject] = []
         prefixes: list[str] = []

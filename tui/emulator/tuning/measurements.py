@@ -114,7 +114,8 @@ def objective(trial: Pb, study: Pb) -> float | None:
 
 
 def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Whether the study's stopping rule ends a trial. It blocks for a moment, so call it in a thread."""
+    """Return whether the study's stopping rule ends a trial. It blocks for a moment, so call it in a
+    thread."""
     if len(completed) < ENOUGH_TRIALS:
         return False
     if study.HasField("median_automated_stopping_spec"):

@@ -34,5 +34,6 @@ class JobCatalog:
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:
-        """The regions with accelerators for training, and other regions in which the project has jobs."""
+        """Return the regions with accelerators for training, and other regions in which the project has
+        jobs."""
         return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

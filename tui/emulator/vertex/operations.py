@@ -214,7 +214,7 @@ class Operations:
         return row.operation if row is not None else None
 
     def is_interrupted(self, name: str) -> bool:
-        """Whether the operation was interrupted and is not yet resumed."""
+        """Return whether the operation was interrupted and is not yet resumed."""
         return _number(name) in self._interrupted
 
     async def ended(self, name: str) -> None:

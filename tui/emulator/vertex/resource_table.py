@@ -118,7 +118,8 @@ class ResourceTable(ABC, Generic[R]):
 
     @abstractmethod
     def _restored(self, record: Any, pb: Pb, *extra: Any) -> R:
-        """A resource from its message and its `EXTRA` columns, or their defaults for a new resource."""
+        """Return a resource from its message and its `EXTRA` columns, or their defaults for a new
+        resource."""
 
     def _columns(self, resource: R) -> dict[str, Any]:
         """Return the values of the columns that only this kind has."""
@@ -206,7 +207,7 @@ class ResourceTable(ABC, Generic[R]):
         return None
 
     def needs_log(self, job: JobRecord) -> bool:
-        """Whether one of these resources shares the log of this custom job."""
+        """Return whether one of these resources shares the log of this custom job."""
         return False
 
     def get(self, resource_id: str) -> R | None:

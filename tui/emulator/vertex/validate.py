@@ -87,8 +87,8 @@ def _labels(resource: Pb, _location: str) -> Iterator[Problem]:
 
 
 def _is_label(text: str) -> bool:
-    """Whether a label's key or value may be this text. International letters are valid; Lu and Lt are the
-    categories of capitals."""
+    """Return whether a label's key or value may be this text. International letters are valid; Lu and Lt are
+    the categories of capitals."""
     kinds = [unicodedata.category(char) for char in text if char not in "_-"]
     return (
         len(text) < MAX_LABEL_LENGTH

@@ -73,7 +73,8 @@ def _spot(spec: Pb) -> Iterator[Problem]:
 
 
 def _chips(topology: str) -> int:
-    """The number of chips of a topology such as 4x4. A host has at most 8, so more chips make a pod."""
+    """Return the number of chips of a topology such as 4x4. A host has at most 8, so more chips make a
+    pod."""
     total = 1
     for part in topology.split("x"):
         total *= int(part) if part.isdecimal() else 0

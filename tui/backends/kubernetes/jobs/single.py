@@ -92,7 +92,8 @@ class SingleReader:
         return await self.positions.with_position(name, job, workload)
 
     async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
-        """The pods of the job and of its parts, without the pods of an earlier job of the same name."""
+        """Return the pods of the job and of its parts, without the pods of an earlier job of the same
+        name."""
         uid = str(at(obj, "metadata", "uid") or "")
         label = pod_label(self._workload.key)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
@@ -168,7 +169,8 @@ class SingleReader:
         return events
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
-        """The objects of a list; none if the list can't be read, so that the job is shown without them."""
+        """Return the objects of a list; none if the list can't be read, so that the job is shown without
+        them."""
         reply = await self._may_be(of.path(namespace), f"list the {of.resource} of a job", params)
         return list((reply or {}).get("items") or ())
 

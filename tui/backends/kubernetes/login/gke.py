@@ -54,7 +54,7 @@ class GkeCluster(Cluster):
 
 
 def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
+    """Return a kubeconfig for a cluster of the container API. Raises Unavailable while it has no address."""
     dns = mapping(mapping(cluster.get("controlPlaneEndpointsConfig")).get("dnsEndpointConfig"))
     authority = mapping(cluster.get("masterAuth")).get("clusterCaCertificate")
     if dns.get("endpoint") and dns.get("allowExternalTraffic"):

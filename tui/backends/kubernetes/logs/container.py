@@ -141,7 +141,8 @@ class ContainerReader:
             self._out.failing(self.name, None)
 
     def _finished(self) -> bool:
-        """Whether no more lines can arrive: the log is complete, or Cloud Logging must supply the rest."""
+        """Return whether no more lines can arrive: the log is complete, or Cloud Logging must supply the
+        rest."""
         state, view = self._state, self._view
         read = want(self._run, state) is Want.WAIT
         if read and (view.pod.over or self._once):
@@ -249,7 +250,7 @@ class ContainerReader:
         return True
 
     async def _other_run(self, read: _Read) -> bool:
-        """Whether the container was restarted: its log lacks lines that were read before."""
+        """Return whether the container was restarted: its log lacks lines that were read before."""
         if read.previous:
             return False
         end = self._out.now() + EXPLAIN

@@ -202,7 +202,7 @@ class _Seen:
         self._insert_ids: set[str] = set()
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether the entry was delivered. Each delivered entry matches only once."""
+        """Return whether the entry was delivered. Each delivered entry matches only once."""
         if entry.insert_id in self._insert_ids:
             return True
         self._insert_ids.add(entry.insert_id)

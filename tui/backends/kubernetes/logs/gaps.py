@@ -51,7 +51,8 @@ def unreadable(name: ContainerName, at: int, reason: str, *, cloud: str = "") ->
 
 
 def pod_gone(name: ContainerName, at: int, *, cloud: str = "") -> LogGap:
-    """The gap of a deleted pod's partly read log. `cloud` is the reason why Cloud Logging can't fill it."""
+    """Return the gap of a deleted pod's partly read log. `cloud` is the reason why Cloud Logging can't fill
+    it."""
     tried = f"; Cloud Logging has no further entries: {cloud}" if cloud else ""
     reason = f"{name.words} ({name.replica}) was deleted before its log was read to the end{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)

@@ -73,5 +73,5 @@ class NodeEvents:
 
 
 def is_about_node(event: Obj) -> bool:
-    """Whether an event is about a node."""
+    """Return whether an event is about a node."""
     return mapping(event.get("involvedObject")).get("kind") == "Node"

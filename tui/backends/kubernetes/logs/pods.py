@@ -70,7 +70,8 @@ def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
 
 
 def belongs(pod: Obj, job: JobIdentity) -> bool:
-    """Whether a pod with the job's labels belongs to this job, not to an earlier job of the same name."""
+    """Return whether a pod with the job's labels belongs to this job, not to an earlier job of the same
+    name."""
     meta = mapping(pod.get("metadata"))
     owners = items(meta.get("ownerReferences"))
     if any(owner.get("uid") == job.uid for owner in owners):

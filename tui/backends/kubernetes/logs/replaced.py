@@ -164,7 +164,7 @@ def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generatio
 
 
 def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
-    """Whether the operator deleted the pod while it ran."""
+    """Return whether the operator deleted the pod while it ran."""
     for event in events if pod.killed is not None else ():
         deleted = DELETED.fullmatch(text(event.get("message")))
         if deleted is None or deleted["pod"] != pod.name or _about(event).get("uid") != job:
@@ -175,7 +175,8 @@ def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
 
 
 def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
-    """The times of an event; for a repeated event also the pods' ends between its first and last time."""
+    """Return the times of an event; for a repeated event also the pods' ends between its first and last
+    time."""
     first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
     count = event.get("count")
     times = [at for at in (first, last) if at is not None]

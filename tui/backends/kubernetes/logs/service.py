@@ -130,7 +130,8 @@ class KubernetesLogs(LogService):
 
 
 def _received(pods: Iterable[LoggedPod], entries: Iterable[LogEntry], began: datetime) -> datetime | None:
-    """The time up to which a read is complete: the newest line of running pods, or shortly before now."""
+    """Return the time up to which a read is complete: the newest line of running pods, or shortly before
+    now."""
     running = {pod.replica for pod in pods if not pod.over}
     if not running:
         return began - QUIET

@@ -232,7 +232,8 @@ class PodLogTail:
     # The end
 
     def _is_done(self) -> bool:
-        """Whether everything has been delivered. Before that, start the read of replicas without pods."""
+        """Return whether everything has been delivered. Before that, start the read of replicas without
+        pods."""
         if isinstance(self._phase, Collecting) or self._log.pending or not self._is_read():
             return False
         if not isinstance(self._phase, DrainingPods):
@@ -244,7 +245,7 @@ class PodLogTail:
         return self._phase.missing.done()
 
     def _is_read(self) -> bool:
-        """Whether no container can return more lines."""
+        """Return whether no container can return more lines."""
         watch, readers, now = self._watch, self._readers.values(), self._log.now()
         if not watch.synced:
             return False
@@ -261,6 +262,6 @@ class PodLogTail:
         )
 
     def _is_past(self) -> bool:
-        """Whether new lines are later than the end of the query."""
+        """Return whether new lines are later than the end of the query."""
         until = self._until
         return until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.drain)

@@ -176,6 +176,6 @@ def _without_second(all_series: Iterable[Series]) -> list[Series]:
 
 
 def _covers(have: set[tuple[str, str]], metric: str, job: Job) -> bool:
-    """Whether every replica of the job has a series of the metric."""
+    """Return whether every replica of the job has a series of the metric."""
     replicas = {replica.id for replica in job.replicas}
     return bool(replicas) and all((metric, replica) in have for replica in replicas)

@@ -141,7 +141,7 @@ class ClusterWatch:
         ]
 
     def live(self, key: str, namespace: str) -> bool:
-        """Whether the jobs of a kind in this namespace, and their pods, are up to date."""
+        """Return whether the jobs of a kind in this namespace, and their pods, are up to date."""
         watches = [
             watched
             for watched in (*self.of_kind(key), *self.of_pods())
@@ -163,7 +163,7 @@ class ClusterWatch:
         )
 
     def listed(self, key: str) -> bool:
-        """Whether all jobs of a kind have been listed once."""
+        """Return whether all jobs of a kind have been listed once."""
         watches = self.of_kind(key)
         return bool(watches) and all(watched.reflector.synced.is_set() for watched in watches)
 
@@ -218,8 +218,8 @@ class ClusterWatch:
         )
 
     def take_changed(self, key: str) -> list[Place]:
-        """The identities of jobs that have changed since the last call. Pass identities that were not handled
-        to `put_back`."""
+        """Return the identities of jobs that have changed since the last call. Pass identities that were not
+        handled to `put_back`."""
         for place in [place_ for place_ in self._podless if self._all_known(place_)]:
             self._podless.discard(place)
             self._mark_changed(place)
@@ -242,7 +242,8 @@ class ClusterWatch:
         return {key: pod for objects in reflected for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
-        """The pods of an object and its parts, without the pods of an earlier object of the same name."""
+        """Return the pods of an object and its parts, without the pods of an earlier object of the same
+        name."""
         pods: list[Pod] = []
         uid = str(at(self._objects.get(place) or {}, "metadata", "uid") or "")
         for part in self._parts.get(place, ()):
@@ -323,11 +324,11 @@ class ClusterWatch:
                     self._mark_changed(_place(PODS, key))
 
     def _pods_known(self, place: Place) -> bool:
-        """Whether the pods of a job, and the objects between them and the job, have been listed."""
+        """Return whether the pods of a job, and the objects between them and the job, have been listed."""
         return all(watched.reflector.synced.is_set() for watched in self._of_pods(place))
 
     def _all_known(self, place: Place) -> bool:
-        """Whether the job's pods are known, and its Events have been listed or can't be listed."""
+        """Return whether the job's pods are known, and its Events have been listed or can't be listed."""
         return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:
@@ -343,7 +344,8 @@ class ClusterWatch:
         return self.object_at((namespace, kind, str(named.get("name") or ""))) if named else None
 
     def _is_job(self, place: Place) -> bool:
-        """Whether the object is a top-level job: an object that a job controls is a part of that job."""
+        """Return whether the object is a top-level job: an object that a job controls is a part of that
+        job."""
         owner = self._owners.get(place)
         return owner is None or owner[1] not in _BY_KIND
 
@@ -435,7 +437,8 @@ def _owner(place: Place, obj: Any) -> Place | None:
 
 
 def _kept(of: ApiType, obj: Obj) -> Obj:
-    """An object without fields that only the server needs, and with its type, which list items lack."""
+    """Return an object without fields that only the server needs, and with its type, which list items
+    lack."""
     metadata = {k: v for k, v in fields(obj, "metadata").items() if k not in _DROPPED}
     notes = fields(metadata, "annotations")
     if _APPLIED in notes:

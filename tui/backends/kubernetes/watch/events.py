@@ -57,7 +57,7 @@ class WatchedEvents:
         return self.reflectors.get(namespace) or self.reflectors.get(EVERYWHERE)
 
     def settled(self, namespace: str) -> bool:
-        """Whether the Events of a namespace have been listed or can't be listed."""
+        """Return whether the Events of a namespace have been listed or can't be listed."""
         reflector = self.of(namespace)
         return reflector is None or reflector.synced.is_set() or reflector.error is not None
 

@@ -256,7 +256,7 @@ class Reflector(Generic[T]):
 
 
 def _identity(obj: Obj) -> tuple[str, int]:
-    """Key and version of an object; an ill-typed one has no name."""
+    """Return the key and version of an object; an ill-typed one has no name."""
     metadata = mapping(mapping(obj).get("metadata"))
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}", _number(
         metadata.get("resourceVersion")

@@ -177,7 +177,7 @@ def _pool_key(pool: Any) -> _PoolKey:
 
 @lru_cache(maxsize=4096)
 def _groups(pools: tuple[_PoolKey, ...]) -> tuple[ReplicaGroup, ...]:
-    """Return groups that jobs of one profile share, so that ten thousand jobs need the memory of one."""
+    """Return the groups that jobs of one profile share, so that ten thousand jobs need the memory of one."""
     return tuple(
         worker_pool(
             position,
@@ -212,6 +212,7 @@ _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 
 
 def job_dict(pb: Any) -> dict[str, Any]:
-    """The resource in REST format: camelCase, enums by name, int64 as strings (docs/facts/vertex.md 1.11)."""
+    """Return the resource in REST format: camelCase, enums by name, int64 as strings (docs/facts/vertex.md
+    1.11)."""
     resource: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return resource

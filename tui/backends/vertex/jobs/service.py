@@ -163,7 +163,8 @@ class VertexJobs(JobService):
         return await self._matching(f"display_name={quote(display_name)}")
 
     async def parent_of(self, job: Job) -> Job | None:
-        """The job that started this custom job, if a list shows it: a job that was active at its creation."""
+        """Return the job that started this custom job, if a list shows it: a job that was active at its
+        creation."""
         if self._parts is None or job.kind != convert.KIND or job.create_time is None:
             return None
         until = f"create_time<={quote(stamp(job.create_time))}"

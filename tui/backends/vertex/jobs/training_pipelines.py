@@ -41,7 +41,8 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _with_inputs(shown: Job, pb: Any) -> Job:
-    """The job with the pipeline's inputs, and without worker pools unless the inputs are custom code."""
+    """Return the job with the pipeline's inputs, and without worker pools unless the inputs are custom
+    code."""
     spec = _SpecPb()
     try:
         inputs = text_arguments(json_format.MessageToDict(pb.training_task_inputs))

@@ -192,7 +192,7 @@ class ProgressReader(ProgressService):
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
     def _wants_first_loss(self, known: _Known) -> bool:
-        """Whether the first loss must be read: users compare with it, and the newest lines lack it."""
+        """Return whether the first loss must be read: users compare with it, and the newest lines lack it."""
         return known.first_loss is None and known.reader.progress.last_loss is not None
 
     def _is_unread(self, job: Job) -> bool:
@@ -216,7 +216,8 @@ class ProgressReader(ProgressService):
         return reader.progress.first_loss
 
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """The steps of one replica (each may report the same steps), thinned evenly, including the newest."""
+        """Return the steps of one replica (each may report the same steps), thinned evenly, including the
+        newest."""
         known = self._steps.get(name)
         if known is None:
             before = self._known.get(name)
@@ -246,12 +247,13 @@ class ProgressReader(ProgressService):
 
 
 def _is_new(known: _Known) -> bool:
-    """Whether no lines of the job have been read."""
+    """Return whether no lines of the job have been read."""
     return known.reader.last is None and known.read_until is None
 
 
 def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:
-    """A time that the service's clock has reached at `at` (monotonic); this machine's clock may be wrong."""
+    """Return a time that the service's clock has reached at `at` (monotonic); this machine's clock may be
+    wrong."""
     if job.create_time is None:
         return now
     return job.create_time + timedelta(seconds=at - known.first_read)

@@ -221,7 +221,8 @@ class Failures:
         self._since: float | None = None
 
     def delay(self, error: BackendError, now: float, reconnect: float) -> float:
-        """The seconds to wait after another failure. Raises the error after `GIVE_UP` seconds of failures."""
+        """Return the seconds to wait after another failure. Raises the error after `GIVE_UP` seconds of
+        failures."""
         self._since = self._since if self._since is not None else now
         if now - self._since > GIVE_UP:
             raise error

@@ -143,8 +143,8 @@ class TasksLog:
                     return
 
     def _before(self, job: Job, new: Iterable[str], received: datetime | None) -> datetime | None:
-        """The receive time from which the entries of new jobs, and the remaining entries of the other jobs,
-        must be read."""
+        """Return the receive time from which the entries of new jobs, and the remaining entries of the other
+        jobs, must be read."""
         if received is None:
             return None
         names, late = set(new), timedelta(seconds=2 * self._every)

@@ -67,7 +67,7 @@ class QuotaCheck:
 
 
 def _limited(fit: Fit) -> bool:
-    """Whether every limit is known and only the usage is missing."""
+    """Return whether every limit is known and only the usage is missing."""
     return bool(fit.lines) and all(line.limit is not None for line in fit.lines)
 
 

@@ -114,7 +114,8 @@ class Budget:
         return at - now
 
     def _oldest(self, file: int, boot: bytes) -> tuple[int, float]:
-        """The index and time of the oldest grant, 0 if there is none. Grants of another boot are removed."""
+        """Return the index and time of the oldest grant, 0 if there is none. Grants of another boot are
+        removed."""
         head = os.pread(file, _HEAD.size, 0)
         place, said_boot = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")
         if said_boot != boot or not 0 <= place < self._reads:

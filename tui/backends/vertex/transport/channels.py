@@ -215,7 +215,8 @@ class Clients:
 
 
 async def plain(reply: Any) -> Any:
-    """A reply as plain protobuf: the first page of a list, the wrapped message, or the reply itself."""
+    """Return a reply as plain protobuf: the first page of a list, the wrapped message, or the reply
+    itself."""
     if hasattr(reply, "pages"):
         return await first_page(reply)
     return type(reply).pb(reply) if hasattr(type(reply), "pb") else reply

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def _trimmer() -> Callable[[int], int] | None:
-    """The C library's function, if it has one (glibc)."""
+    """Return the C library's function, if it has one (glibc)."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):

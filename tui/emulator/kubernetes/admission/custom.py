@@ -16,7 +16,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
 
 
 def has_rules(schema: Obj) -> bool:
-    """Whether a definition has CEL rules, which the API server evaluates for otherwise valid objects."""
+    """Return whether a definition has CEL rules, which the API server evaluates for otherwise valid
+    objects."""
     if UNCHANGED in str(schema):
         return True
     return any(has_rules(field) for field in (schema.get("properties") or {}).values())

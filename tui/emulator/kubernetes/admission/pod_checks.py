@@ -176,7 +176,7 @@ def _against_limit(key: str, amount: Any, limits: Obj, at: str) -> Iterator[Fiel
 
 
 def _extended(key: str) -> bool:
-    """Whether a resource is extended, so that a node can't overcommit it."""
+    """Return whether a resource is extended, so that a node can't overcommit it."""
     return "/" in key and not key.startswith("kubernetes.io/")
 
 

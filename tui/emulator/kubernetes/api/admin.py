@@ -54,7 +54,7 @@ class KubernetesAdmin:
         }
 
     def app(self) -> Any:
-        """The ASGI application."""
+        """Return the ASGI application."""
         return Starlette(routes=[Route("/", self._answer, methods=["POST"])])
 
     async def _answer(self, request: Request) -> Response:

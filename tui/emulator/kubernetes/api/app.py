@@ -61,7 +61,7 @@ class Api:
         self._token, self._routes = token, routes
 
     def app(self) -> Any:
-        """The ASGI application."""
+        """Return the ASGI application."""
         routes = [
             *(Route(path, _healthy) for path in (*_HEALTH, *(f"{prefix}/{{check}}" for prefix in _HEALTH))),
             # kr8s requests the path with a slash.

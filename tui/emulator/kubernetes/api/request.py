@@ -81,7 +81,7 @@ def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
 
 
 def is_true(query: Mapping[str, str], name: str) -> bool:
-    """Whether a query parameter is true."""
+    """Return whether a query parameter is true."""
     return query.get(name, "").lower() in {"true", "1"}
 
 
@@ -102,7 +102,7 @@ def version_of(text: str) -> int:
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Whether the request is a dry run."""
+    """Return whether the request is a dry run."""
     return query.get("dryRun") == "All"
 
 

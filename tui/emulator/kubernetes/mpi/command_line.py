@@ -160,7 +160,8 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPla
 def variables(
     process: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
 ) -> dict[str, str]:
-    """The environment of a process: Open MPI's variables, the exported variables, and rank 0's address."""
+    """Return the environment of a process: Open MPI's variables, the exported variables, and rank 0's
+    address."""
     return {
         "OMPI_COMM_WORLD_RANK": str(process.rank),
         "OMPI_COMM_WORLD_SIZE": str(size),

@@ -12,7 +12,7 @@ def find(status: Obj, condition: str) -> Obj | None:
 
 
 def is_true(status: Obj, condition: str) -> bool:
-    """Whether the condition is True."""
+    """Return whether the condition is True."""
     entry = find(status, condition)
     return entry is not None and entry["status"] == "True"
 

@@ -39,7 +39,7 @@ def phase_of(pod: Obj) -> str:
 
 
 def is_terminating(obj: Obj) -> bool:
-    """Whether the object is being deleted."""
+    """Return whether the object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -52,7 +52,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def is_controlled_by(obj: Obj, owner: Obj) -> bool:
-    """Whether `owner`, not just an object of its name, controls the object."""
+    """Return whether `owner`, not just an object of its name, controls the object."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == uid_of(owner)
 

@@ -110,7 +110,7 @@ class Webhooks:
 
 
 def _waits_in_a_queue(obj: Obj) -> bool:
-    """Whether a new job has a queue and no owner."""
+    """Return whether a new job has a queue and no owner."""
     named = bool(labels_of(obj).get(QUEUE_LABEL)) and not obj["metadata"].get("ownerReferences")
     return named and isinstance(obj.get("spec"), dict)
 

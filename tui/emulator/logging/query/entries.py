@@ -124,7 +124,7 @@ class EntryQuery:
 
 
 def _same(last: StoredEntry | None, record: StoredEntry) -> bool:
-    """Whether two entries of a project are the same entry, i.e. share timestamp and insert_id."""
+    """Return whether two entries of a project are the same entry, i.e. share timestamp and insert_id."""
     return (
         last is not None and last.row[1:3] == record.row[1:3] and last.source.project == record.source.project
     )

@@ -219,7 +219,7 @@ def _camel(name: str) -> str:
 
 
 def _may_contain(record: StoredEntry, folded: str) -> bool:
-    """Whether a JSON line can contain this text. Searching the line is far cheaper than parsing it."""
+    """Return whether a JSON line can contain this text. Searching the line is far cheaper than parsing it."""
     if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
         return True
     line = folded_text(str(record.row[5]))

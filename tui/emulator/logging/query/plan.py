@@ -97,7 +97,7 @@ def _either(node: Or) -> tuple[int, int] | None:
 
 
 def _settled(node: Node) -> bool:
-    """Whether sources and window fully decide this part of a conjunction."""
+    """Return whether sources and window fully decide this part of a conjunction."""
     match node:
         case And(parts) | Or(parts):
             return all(_of_source(part) for part in parts)

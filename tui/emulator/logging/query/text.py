@@ -39,7 +39,7 @@ class TextQuery:
         return not self.words and not self.phrases
 
     def missing(self, texts: Iterator[str]) -> bool:
-        """Whether a word or phrase is in none of the texts. A phrase must be within one text."""
+        """Return whether a word or phrase is in none of the texts. A phrase must be within one text."""
         missing, phrases = set(self.words), list(self.phrases)
         for text in texts:
             if not missing and not phrases:

@@ -64,7 +64,7 @@ class LineStream:
         self.closed = True
 
     def holds(self, now: float, hold: float) -> bool:
-        """Whether the stream may still return lines older than those of other streams."""
+        """Return whether the stream may still return lines older than those of other streams."""
         return not self.closed and now - self.active_at < (STALLED if self.lost else hold)
 
 

@@ -34,7 +34,7 @@ class MergedLog:
         return self._loop.time()
 
     def selects(self, entry: LogEntry, stamp: int) -> bool:
-        """Whether the query selects the entry."""
+        """Return whether the query selects the entry."""
         return self.selection.has(entry, stamp)
 
     def gap(self, gap: LogGap) -> None:

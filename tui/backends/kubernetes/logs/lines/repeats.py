@@ -45,7 +45,7 @@ class Repeats:
         self._replayed = None if self._goal is None else {}
 
     def is_known(self, stamp: int) -> bool:
-        """Whether `fresh` would return `None` for a next line with this time."""
+        """Return whether `fresh` would return `None` for a next line with this time."""
         known = self._counts.get(stamp // SECOND, {}).get(stamp, 0)
         return self._replayed is not None and self._replayed.get(stamp, 0) < known
 

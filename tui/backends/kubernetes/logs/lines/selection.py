@@ -35,11 +35,11 @@ class Selection:
         return self._query.until
 
     def has_replica(self, replica: str) -> bool:
-        """Whether the query selects entries of the replica."""
+        """Return whether the query selects entries of the replica."""
         return not self._query.replicas or replica in self._query.replicas
 
     def has(self, entry: LogEntry, stamp: int | None = None) -> bool:
-        """Whether the query selects the entry; `stamp` is the node's time of receipt, if known."""
+        """Return whether the query selects the entry; `stamp` is the node's time of receipt, if known."""
         query = self._query
         if query.until is not None and entry.timestamp > query.until:
             return False

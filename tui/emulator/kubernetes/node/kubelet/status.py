@@ -221,7 +221,7 @@ def pod_status(
 
 
 def restarts(policy: str, exit_code: int) -> bool:
-    """Whether a container restarts after this exit code."""
+    """Return whether a container restarts after this exit code."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 

@@ -125,7 +125,7 @@ def tolerations(spec: Obj) -> list[Obj]:
 
 
 def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
-    """Whether a toleration matches this taint."""
+    """Return whether a toleration matches this taint."""
     return bool(_tolerating(taint, tolerating))
 
 
@@ -190,7 +190,7 @@ def _lack(requested: Mapping[str, int], room: NodeRoom) -> Refusal | None:
 
 
 def matches(spec: Obj, node: Obj) -> bool:
-    """Whether the node matches the pod's node selector and required node affinity."""
+    """Return whether the node matches the pod's node selector and required node affinity."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -202,7 +202,7 @@ def matches(spec: Obj, node: Obj) -> bool:
 
 
 def term_matches(term: Obj, node: Obj) -> bool:
-    """Whether the node matches all expressions of a node selector term."""
+    """Return whether the node matches all expressions of a node selector term."""
     labels = node["metadata"].get("labels") or {}
     fields = {"metadata.name": node["metadata"]["name"]}
     expressions, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()

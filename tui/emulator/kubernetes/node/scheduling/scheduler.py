@@ -333,7 +333,7 @@ def _wants(pod: Obj) -> tuple[Any, ...]:
 
 
 def _node_matters(event: WatchEvent) -> bool:
-    """Whether a node change is relevant; heartbeats are not."""
+    """Return whether a node change is relevant; heartbeats are not."""
     if event.type != "MODIFIED" or event.old is None:
         return True
     old, new = event.old, event.obj

@@ -150,7 +150,7 @@ async def _stream(container: PodContainer, run: AttemptDir, options: LogOptions)
 
 
 def _is_over(container: PodContainer, run: AttemptDir) -> bool:
-    """Whether the run has ended, so that its output is complete."""
+    """Return whether the run has ended, so that its output is complete."""
     return container.number != run.number or not container.active
 
 

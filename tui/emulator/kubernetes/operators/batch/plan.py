@@ -242,7 +242,8 @@ class _Planner:
         return active + len(created)
 
     def _surplus(self, count: int) -> list[Obj]:
-        """The active pods to delete: first those without a valid unique index, then the least advanced."""
+        """Return the active pods to delete: first those without a valid unique index, then the least
+        advanced."""
         removed: list[Obj] = []
         if self.indexed:
             seen: set[int] = set()

@@ -25,39 +25,39 @@ LONGEST_NAME = 63
 
 
 def is_indexed(job: Obj) -> bool:
-    """Whether the pods have completion indexes."""
+    """Return whether the pods have completion indexes."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def is_tracked(pod: Obj) -> bool:
-    """Whether the Job has not counted the pod yet."""
+    """Return whether the Job has not counted the pod yet."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 def is_active(pod: Obj) -> bool:
-    """Whether a pod waits or runs and is not being deleted."""
+    """Return whether a pod waits or runs and is not being deleted."""
     return phase_of(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
 
 
 def is_stopping(pod: Obj) -> bool:
-    """Whether a pod is being deleted and has not ended yet."""
+    """Return whether a pod is being deleted and has not ended yet."""
     return phase_of(pod) not in ("Succeeded", "Failed") and is_terminating(pod)
 
 
 def is_ready(pod: Obj) -> bool:
-    """Whether the pod's condition Ready is True."""
+    """Return whether the pod's condition Ready is True."""
     return conditions.is_true(pod.get("status") or {}, "Ready")
 
 
 def replaces_only_failed(job: Obj) -> bool:
-    """Whether a pod is replaced only after it failed, not while it is being deleted."""
+    """Return whether a pod is replaced only after it failed, not while it is being deleted."""
     policy = job["spec"].get("podReplacementPolicy")
     return policy == "Failed" or job["spec"].get("podFailurePolicy") is not None
 
 
 def is_failed(job: Obj, pod: Obj) -> bool:
-    """Whether the pod counts as failed. A terminating pod counts too, unless the Job replaces only failed
-    pods, because it may never report its end."""
+    """Return whether the pod counts as failed. A terminating pod counts too, unless the Job replaces only
+    failed pods, because it may never report its end."""
     if phase_of(pod) == "Failed":
         return True
     return not replaces_only_failed(job) and is_terminating(pod) and phase_of(pod) != "Succeeded"

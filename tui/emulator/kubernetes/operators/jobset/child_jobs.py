@@ -169,7 +169,7 @@ def headless_service(jobset: Obj) -> Obj:
 
 
 def mounts(pod: Obj, volume: str) -> bool:
-    """Whether a container of the pod mounts the volume."""
+    """Return whether a container of the pod mounts the volume."""
     containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
     mounted = (mount for container in containers for mount in container.get("volumeMounts") or ())
     return any(mount.get("name") == volume for mount in mounted)

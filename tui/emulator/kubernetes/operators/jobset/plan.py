@@ -181,7 +181,7 @@ class _Planner:
         return int(replicated["replicas"]) == own["failed"] + own["ready"] + own["succeeded"]
 
     def _may_start(self, replicated: Obj, counts: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether the dependencies of a replicated job have reached the required state."""
+        """Return whether the dependencies of a replicated job have reached the required state."""
         by_name = {job["name"]: job for job in replicated_jobs(self.jobset)}
         for dependency in replicated.get("dependsOn") or ():
             other = by_name[dependency["name"]]

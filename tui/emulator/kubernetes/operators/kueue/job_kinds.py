@@ -47,7 +47,7 @@ class QueuedKind(ABC):
     """Condition of a job that has succeeded."""
 
     def is_suspended(self, job: Obj) -> bool:
-        """Whether the job is suspended."""
+        """Return whether the job is suspended."""
         return bool(job["spec"].get("suspend"))
 
     def suspend(self, job: Obj, on: bool) -> None:
@@ -90,11 +90,11 @@ class QueuedKind(ABC):
 
     @abstractmethod
     def is_active(self, job: Obj) -> bool:
-        """Whether pods of the job may still run."""
+        """Return whether pods of the job may still run."""
 
     @abstractmethod
     def pods_ready(self, job: Obj) -> bool:
-        """Whether all pods are ready."""
+        """Return whether all pods are ready."""
 
     def priority_class(self, job: Obj) -> str:
         """Return the PriorityClass of the job's pods."""

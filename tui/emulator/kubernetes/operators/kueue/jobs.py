@@ -152,7 +152,7 @@ class _QueuedJob:
         return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
 
     def _agrees(self, workload: Obj, queue: str) -> bool:
-        """Whether the workload matches the job; otherwise update or replace the workload."""
+        """Return whether the workload matches the job; otherwise update or replace the workload."""
         known = {pods["name"]: pods["count"] for pods in workload["spec"]["podSets"]}
         current = {pods.name: pods.count for pods in self.kind.pod_sets(copy.deepcopy(self.job))}
         if known == current:

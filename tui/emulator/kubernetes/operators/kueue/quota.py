@@ -249,7 +249,7 @@ def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
 
 
 def tolerates(toleration: Obj, taint: Obj) -> bool:
-    """Whether the toleration matches the taint."""
+    """Return whether the toleration matches the taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     if toleration.get("key") in (None, ""):

@@ -110,7 +110,7 @@ class _Pass:
         return self.result
 
     def _borrows(self, name: str, workload: Obj) -> bool:
-        """Whether a workload exceeds the quota of its own queue."""
+        """Return whether a workload exceeds the quota of its own queue."""
         queue = self.quotas.queues[name]
         assignment = assign(self.quotas, queue, workload)
         return any(
@@ -158,7 +158,7 @@ class _Pass:
         return None
 
     def _matches(self, selector: Obj | None, namespace: str) -> bool:
-        """Whether a selector matches a namespace; a missing selector matches none."""
+        """Return whether a selector matches a namespace; a missing selector matches none."""
         if selector is None:
             return False
         metadata = (self.world.namespaces.get(namespace) or {}).get("metadata") or {}

@@ -48,17 +48,17 @@ def status_of(workload: Obj) -> Obj:
 
 
 def holds(workload: Obj, condition: str) -> bool:
-    """Whether a condition of the workload is True."""
+    """Return whether a condition of the workload is True."""
     return conditions.is_true(status_of(workload), condition)
 
 
 def has_quota(workload: Obj) -> bool:
-    """Whether the workload holds quota."""
+    """Return whether the workload holds quota."""
     return holds(workload, "QuotaReserved") and not holds(workload, "Finished")
 
 
 def is_admitted(workload: Obj) -> bool:
-    """Whether the job may run."""
+    """Return whether the job may run."""
     return holds(workload, "Admitted")
 
 

@@ -152,7 +152,7 @@ def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
 
 
 def _is_past_deadline(seen: TrainingJobObjects, plan: TrainingJobPlan) -> bool:
-    """Whether the deadline has passed; if not, schedule a check at the deadline."""
+    """Return whether the deadline has passed; if not, schedule a check at the deadline."""
     deadline, started = seen.policy.get("activeDeadlineSeconds"), plan.status.value.get("startTime")
     if deadline is None or started is None:
         return False
@@ -163,7 +163,7 @@ def _is_past_deadline(seen: TrainingJobObjects, plan: TrainingJobPlan) -> bool:
 
 
 def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int) -> bool:
-    """Whether a pod has failed since the last status if no retry is allowed.
+    """Return whether a pod has failed since the last status if no retry is allowed.
 
     The operator's queue counts no retries, so this only applies to a limit of 0.
     """
@@ -179,7 +179,7 @@ def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int
 
 
 def _restarted_too_often(seen: TrainingJobObjects, limit: int) -> bool:
-    """Whether the running pods' container restarts have reached the limit."""
+    """Return whether the running pods' container restarts have reached the limit."""
     restarts = 0
     for replica_type, replica in seen.kind.specs(seen.job).items():
         if replica["restartPolicy"] == "Never":

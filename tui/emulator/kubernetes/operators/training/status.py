@@ -20,7 +20,7 @@ class TrainingJobStatus:
         self.now = rfc3339(now)
 
     def has(self, condition: str) -> bool:
-        """Whether the condition is True."""
+        """Return whether the condition is True."""
         return conditions.is_true(self.value, condition)
 
     @property

@@ -68,7 +68,7 @@ class Runtime:
                     container["resources"] = merged(container.get("resources") or {}, resources)
 
     def is_trainer(self, job: Obj) -> bool:
-        """Whether the replicated job is the trainer."""
+        """Return whether the replicated job is the trainer."""
         return self.ancestor(job) == "trainer"
 
     def ancestor(self, job: Obj) -> str:
