@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -12,8 +13,10 @@ from tests.ui.jobs_screen_support import footer, lines, on_screen, opened, paint
 from tests.ui.serving_double import PLACE, MemoryServing, backend, model
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
+from tui.backends.serving import RegionResults
 from tui.config.settings import Context
 from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.serving.traffic import ServingEndpoint
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -98,6 +101,42 @@ async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> Non
         audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
         done = [each["action"] for each in audit if each["result"] == "done"]
         assert done == ["endpoint.split"] * 2 + ["endpoint.roll_back"] * 2
+
+
+async def test_the_next_step_begins_with_the_split_that_the_last_one_made(tmp_path: Path) -> None:
+    """Also while a list that was read before the change is still on its way."""
+
+    class Slow(MemoryServing):
+        held, answers, begun = False, asyncio.Event(), 0
+
+        async def endpoints(self) -> RegionResults[ServingEndpoint]:
+            answer = await super().endpoints()
+            self.begun += 1
+            if self.held:
+                await self.answers.wait()
+            return answer
+
+    serving = Slow()
+    async with opened(backend(serving), tmp_path, notifications=True) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("j", "j")
+        serving.held, serving.begun = True, 0
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: serving.begun, "a list that is read before the change")
+        await pilot.press("plus", "y")
+        await until(pilot, lambda: "75 % to version 2, 25 % to version 3" in said(app), "the change")
+        await pilot.press("plus")
+        assert "version 3 25 → 50 %" in flat(app)
+        await pilot.press("escape")
+        # The older list says 10 %: it is read again at once.
+        await until(pilot, lambda: serving.begun > 1, "a list that is read after the change")
+        serving.answers.set()
+        begun = serving.begun
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: serving.begun > begun, "the list after the next")
+        shown = "".join(painted(app))
+        assert " 75 %" in shown and " 25 %" in shown and " 10 %" not in shown
 
 
 async def test_what_the_servers_wrote_is_shown_as_text(tmp_path: Path) -> None:

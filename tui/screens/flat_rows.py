@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tui.domain.core.formatting import pieces
-from tui.domain.resources.regional import with_kept
+from tui.domain.resources.regional import with_changed, with_kept
 from tui.screens.polling import Polled, Polling
 from tui.screens.workers import background
 from tui.session import BackendError, Session
@@ -136,10 +136,13 @@ class FlatRows(Generic[T]):
         self._screen.app.push_screen(ConfirmScreen(question, [item.name, *more]), answered)
 
     def run(self, change: Change, name: str) -> None:
-        """Run the change, show how it ended, and read the list again."""
+        """Run the change, show the changed item and how it ended, and read the list again."""
 
         async def changed() -> None:
-            self._screen.console.tell(await change())
-            self.polling.read()
+            outcome = await change()
+            self.polling.read(changed=True)
+            self.items = with_changed(self.items, outcome.value)
+            self.reload()
+            self._screen.console.tell(outcome)
 
         background(self._screen, changed, name, exclusive=False)

@@ -61,7 +61,8 @@ class Polling:
         self.was_read = False
         self._session: Session | None = None
         """The session from which the rows were read."""
-        self._reading = False
+        self._reading: object | None = None
+        """Identity of the read in progress."""
         self._last = 0.0
         self._complete = 0.0
         """Monotonic time of the last complete read."""
@@ -90,8 +91,9 @@ class Polling:
             if every is not None and time.monotonic() - self._last >= every:
                 self.read()
 
-    def read(self) -> None:
-        """Read again, unless a read is in progress."""
+    def read(self, *, changed: bool = False) -> None:
+        """Read again, unless a read is in progress. After a change, a read in progress is cancelled: its rows
+        may be older than the change."""
         session = self._screen.session
         if session is None:
             self._show()
@@ -99,19 +101,20 @@ class Polling:
         if session is not self._session:
             self._session, self.errors, self._complete = session, {}, 0.0
             self._forget()
-            self._reading = self.was_read = False
-        if not self._reading and session.backend.offers(self._polled.service):
-            self._reading = True
-            background(self._screen, partial(self._read, session), self._polled.service)
+            self._reading, self.was_read = None, False
+        if (changed or self._reading is None) and session.backend.offers(self._polled.service):
+            self._reading = reading = object()
+            background(self._screen, partial(self._read, session, reading), self._polled.service)
 
-    async def _read(self, session: Session) -> None:
+    async def _read(self, session: Session, reading: object) -> None:
         try:
             errors = await self._read_now(session)
         except BackendError as error:
             errors = {"": error}
         finally:
-            self._reading = False
-            self._last = time.monotonic()
+            # A cancelled read leaves the state of the read that replaced it.
+            if self._reading is reading:
+                self._reading, self._last = None, time.monotonic()
         if session is self._session:
             self.errors, self.was_read = errors, True
             if not errors:

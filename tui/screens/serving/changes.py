@@ -35,11 +35,19 @@ Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]
 class EndpointChanges:
     """Asks for confirmation, then changes endpoints. A screen's keys call its methods."""
 
-    def __init__(self, screen: FrameScreen, polling: Polling, show: Callable[[], None]) -> None:
-        """Set the screen. `show` shows the list with the deployments in progress."""
+    def __init__(
+        self,
+        screen: FrameScreen,
+        polling: Polling,
+        show: Callable[[], None],
+        changed: Callable[[ServingEndpoint], None] = lambda _endpoint: None,
+    ) -> None:
+        """Set the screen. `show` shows the list with the deployments in progress, `changed` a changed
+        endpoint."""
         self._screen = screen
         self._polling = polling
         self._show = show
+        self._changed = changed
         self.deploying: set[tuple[str, str, str]] = set()
         """Deployments in progress: endpoint, model's display name, version."""
 
@@ -240,11 +248,14 @@ class EndpointChanges:
                 self.deploying.add(begun)
                 self._show()
             try:
-                self._screen.console.tell(await operation(operations))
+                outcome = await operation(operations)
             finally:
                 if begun is not None:
                     self.deploying.discard(begun)
-            self._polling.read()
+            self._polling.read(changed=True)
+            if outcome.value is not None:
+                self._changed(outcome.value)
+            self._screen.console.tell(outcome)
 
         def answered(yes: bool | None) -> None:
             if yes:

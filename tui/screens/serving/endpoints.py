@@ -15,7 +15,7 @@ from tui.domain.core.formatting import pieces
 from tui.domain.core.text import plain
 from tui.domain.fields.endpoints import DEPLOYED_FIELDS, DeployedRow
 from tui.domain.fields.field import columns
-from tui.domain.resources.regional import with_kept
+from tui.domain.resources.regional import with_changed, with_kept
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
@@ -58,7 +58,7 @@ class EndpointsScreen(ListScreen):
             forget=self._forget,
             has_rows=lambda: bool(self._endpoints),
         )
-        self.changes = EndpointChanges(self, self.polling, self.reload)
+        self.changes = EndpointChanges(self, self.polling, self.reload, self._changed)
         self._endpoints: Sequence[ServingEndpoint] = ()
         self._loads: Mapping[tuple[str, str], Load] = {}
         self._unmeasured: BackendError | None = None
@@ -80,6 +80,11 @@ class EndpointsScreen(ListScreen):
 
     def _forget(self) -> None:
         self._endpoints, self._loads, self._unmeasured = (), {}, None
+
+    def _changed(self, endpoint: ServingEndpoint) -> None:
+        """Show the new state of an endpoint, before the list is read again."""
+        self._endpoints = with_changed(self._endpoints, endpoint)
+        self.reload()
 
     async def _read(self, session: Session) -> Mapping[str, BackendError]:
         serving = session.backend.serving
