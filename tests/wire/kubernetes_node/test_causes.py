@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -41,11 +42,16 @@ SAID: dict[str, tuple[str, str, str, int]] = {
 }  # fmt: skip
 
 
+TIME = re.compile(r"\d\d:\d\d:\d\d UTC")
+
+
 def told(job: Job) -> tuple[Any, ...]:
-    """What is shown of the fault, without the position in a queue: that is read of one job alone."""
+    """What is shown of the fault, without the position in a queue: that is read of one job alone. Without the
+    second of a failure too: who has watched has it from the pod, who has not from a later Event."""
     found = diagnosis_of(job)
-    replicas = [(each.id, each.restarts, each.reason) for each in job.replicas]
-    return job.state, job.reason, job.waiting[:1], job.error, found, job.restarts_note, replicas
+    replicas = [(each.id, each.restarts, TIME.sub("", each.reason)) for each in job.replicas]
+    reason = TIME.sub("", job.reason)
+    return job.state, reason, job.waiting[:1], job.error, found, job.restarts_note, replicas
 
 
 async def in_list(opened: KubernetesBackend) -> Job:
@@ -59,23 +65,26 @@ async def test_a_new_reader_finds_the_cause_and_the_next_step(fault: str) -> Non
         await in_list(before)
         await job.suffer(fault)
         async with backend(job.pods.emulator, "new", (SPACE,)) as after:
-            found = await in_list(after)
-            assert found.state.value == state
-            reasons = (found.reason, found.error.message if found.error else "", *found.waiting)
-            assert why in " ".join(reasons)
-            diagnosis = diagnosis_of(found)
-            assert diagnosis is not None and step in diagnosis.fix and diagnosis.short
-            worker = next(each for each in found.replicas if each.id == "worker-1")
-            assert (worker.restarts or 0) == restarts
-            (single,) = await after.find_jobs(NAME)
-            # Alone it has its position in the queue too, for which a list does not ask.
-            assert told(replace(single, waiting=single.waiting[: len(found.waiting)])) == told(found)
-            assert bool(single.waiting[len(found.waiting) :]) is (fault == "queue-full")
+            found = single = watched = await in_list(after)
 
-        async def same() -> bool:
-            return told(await in_list(before)) == told(found)
+            async def same() -> bool:
+                """Whether fresh readings agree: the cluster may still write Events of the fault."""
+                nonlocal found, single, watched
+                found, watched = await in_list(after), await in_list(before)
+                (single,) = await after.find_jobs(NAME)
+                # Alone it has its position in the queue too, for which a list does not ask.
+                alone = replace(single, waiting=single.waiting[: len(found.waiting)])
+                return told(alone) == told(found) == told(watched)
 
-        await until(same, "the reader that has watched to say so too")
+            await until(same, "a new reader, one job alone and the reader that has watched to say the same")
+        assert found.state.value == state
+        reasons = (found.reason, found.error.message if found.error else "", *found.waiting)
+        assert why in " ".join(reasons)
+        diagnosis = diagnosis_of(found)
+        assert diagnosis is not None and step in diagnosis.fix and diagnosis.short
+        worker = next(each for each in found.replicas if each.id == "worker-1")
+        assert (worker.restarts or 0) == restarts
+        assert bool(single.waiting[len(found.waiting) :]) is (fault == "queue-full")
 
 
 async def test_events_that_may_not_be_read_are_missed_in_words() -> None:
