@@ -20,6 +20,7 @@ from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, buckets
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.field import LaunchField
+from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
 
 PROFILE = """\
@@ -149,6 +150,12 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
         await choose(app, pilot, "far")
         await pilot.press("l", "enter")
         await until(pilot, lambda: "Waiting for the checks" in text(app, "#answer"), "what it waits for")
+        # The name that the screen has filled in itself may be reported after the key.
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        screen._form.post_message(LaunchForm.Changed())
+        await pilot.pause()
+        assert "Waiting for the checks" in text(app, "#answer")
         await pilot.press("escape")
         assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")
         await pilot.press("enter")

@@ -117,9 +117,9 @@ class LaunchScreen(FrameScreen):
 
     @on(LaunchForm.Changed)
     def _prepare(self) -> None:
-        """Fill in the profile with the typed values and check it."""
-        self._stop_waiting()
-        form, context = self._form, self.console.connection.context
+        """Fill in the profile with the typed values, and check it if that changes the request: the screen's own
+        values arrive here too, even after the key that launches."""
+        form, context, before = self._form, self.console.connection.context, self._prepared
         try:
             self._prepared = self._entry.prepare(form.values, context=context, region=form.region_field.value)
             self._prepared = self._with_fixes(self._named(self._prepared, form.name_field.value))
@@ -130,7 +130,9 @@ class LaunchScreen(FrameScreen):
         form.show_problems(wrong)
         self.query_one("#problems", LabelledLines).show(self._notes())
         self._show_shape()
-        self._check_soon()
+        if self._prepared is None or self._prepared != before:
+            self._stop_waiting()
+            self._check_soon()
         self.refresh_frame()
 
     def _named(self, prepared: Prepared, typed: str) -> Prepared:
