@@ -117,8 +117,8 @@ class LaunchScreen(FrameScreen):
 
     @on(LaunchForm.Changed)
     def _prepare(self) -> None:
-        """Fill in the profile with the typed values, and check it if that changes the request: the screen's own
-        values arrive here too, even after the key that launches."""
+        """Fill in the profile with the typed values, and check it if that changes the request: the screen's
+        own values arrive here too, even after the key that launches."""
         form, context, before = self._form, self.console.connection.context, self._prepared
         try:
             self._prepared = self._entry.prepare(form.values, context=context, region=form.region_field.value)
