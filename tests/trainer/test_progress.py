@@ -1,4 +1,4 @@
-"""The console shows the progress of any trainer: the corpus, and lines that transformers itself writes."""
+"""The console reads the lines that transformers itself writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.progress_dialects_support import read_all
-from tests.unit.progress_dialects_support import test_a_dialect_is_read as test_progress_of_a_dialect
-
-__all__ = ["test_progress_of_a_dialect"]
 
 
 def test_progress_of_hugging_faces_own_callbacks() -> None:

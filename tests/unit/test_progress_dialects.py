@@ -15,6 +15,37 @@ from tui.domain.progress.dialects import DIALECTS, line_reading, may_report, rea
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.parsing.reading import duration, number
 
+FEATURES = {
+    "speed": lambda progress: progress.speed,
+    "learning_rate": lambda progress: progress.learning_rate,
+    "remaining": lambda progress: (
+        progress.ends_at and (progress.ends_at - progress.updated_at).total_seconds()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_dialect_is_read(name: str) -> None:
+    known = yaml.safe_load((CORPUS / f"{name}.yaml").read_text("utf-8"))
+    expected = known["expect"]
+    reader, steps = read_all(known["entries"])
+    progress = reader.progress
+    assert (progress.step, progress.total_steps) == (expected["step"], expected["total"])
+    assert progress.first_loss == pytest.approx(expected["first_loss"])
+    assert progress.last_loss == pytest.approx(expected["last_loss"])
+    for feature in FEATURES.keys() & expected:
+        assert FEATURES[feature](progress) == pytest.approx(expected[feature], rel=1e-3), feature
+    if "unit" in expected:
+        assert progress.speed_unit == expected["unit"]
+    if "dialect" in known:
+        assert progress.dialect == known["dialect"]
+    losses = {step.step: step.loss for step in steps if step.loss is not None}
+    for number_, loss in known.get("steps", {}).items():
+        assert losses[number_] == pytest.approx(loss)
+    if "steps" in known:
+        assert set(losses) == set(known["steps"])
+    assert set(known.get("numbers", ())) <= {name for step in steps for name, _ in step.numbers}
+
 
 def test_every_dialect_has_lines_in_the_corpus() -> None:
     taken = set()
@@ -30,6 +61,13 @@ def test_a_line_that_only_looks_alike_is_no_step(said: str | dict[str, Any]) -> 
     reader, steps = read_all([said])
     assert not steps
     assert (reader.progress.step, reader.progress.last_loss) == (None, None)
+
+
+def test_lines_that_only_look_alike_are_no_step_together() -> None:
+    """A head without values, or a row without a header, does not make a step of another line."""
+    reader, steps = read_all(negative())
+    assert not steps
+    assert (reader.progress.step, reader.progress.last_loss, reader.progress.speed) == (None, None, None)
 
 
 def test_the_service_is_not_read() -> None:

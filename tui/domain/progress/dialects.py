@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,17 @@ DIALECTS: tuple[Callable[[str], LineReading | None], ...] = tuple(module.read fo
 _SIGNS = [sign for module in FORMATS for sign in getattr(module, "SIGNS", ())]
 EXPRESSIONS = tuple(expression for _, expression in _SIGNS)
 """RE2 expressions that select progress lines on a log's server."""
+SHORT = 128
+"""Number of characters below which a line is checked for the marks of short lines."""
 _MARKS = tuple(mark for marks, _ in _SIGNS for mark in marks)
+_STARTS = frozenset(" |[0123456789ILS\r\x1b")
+_ENDS = frozenset(" |0123456789s:]m\r")
+_SHORT = re.compile(
+    r"[\s|]*+(?:\d++(?:[\d.\s|:e+s\x1b\[m;-]*+$|:\s+learn: )"
+    r"|\[(?:\d++\]\s+[\w-]+:|(?:epoch=\d+\]\[)?batch=)|total_timesteps"
+    r"|(?:Learning i|I)teration:? \d|Step:? \d)|\x1b|.*\r"
+)
+"""Short lines that may report progress: rows of tables, boosting rounds and heads of blocks."""
 
 
 def may_report(text: str) -> bool:
@@ -30,8 +41,12 @@ def may_report(text: str) -> bool:
     for mark in _MARKS:
         if mark in text:
             return True
-    # The text may be a bar whose unit is not `it`, or a Keras line.
-    return ("<" in text and "%|" in text) or (len(text) < 40 and "Epoch " in text)
+    if text[:1] in _STARTS and text[-1:] in _ENDS and len(text) < SHORT and _SHORT.match(text) is not None:
+        return True
+    if len(text) < 64 and "Epoch " in text:
+        return True
+    # The text may be a bar whose unit is not `it`.
+    return "%|" in text and "<" in text
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:

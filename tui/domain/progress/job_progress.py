@@ -125,12 +125,16 @@ class JobProgress:
         if tracker.generation != generation:
             self._start_anew()
         if sample is None:
-            if reading.loss is not None and tracker.step is None:
+            if reading.loss is not None and reading.part is None and tracker.step is None:
                 self._take_loss(entry.timestamp, reading)
             return None
         numbers = self._bounded(sample.numbers)
         if numbers != sample.numbers:
             sample = replace(sample, numbers=numbers)
+        known = self.progress.total_steps
+        if sample.total_steps is None and known is not None and sample.step > known:
+            # The total was that of an epoch.
+            self.progress = replace(self.progress, total_steps=None)
         ends_at = None if reading.remaining is None else later(entry.timestamp, reading.remaining)
         self.progress = after_step(self.progress, sample, ends_at, tracker.dialect)
         return sample
@@ -157,6 +161,8 @@ class JobProgress:
             first_loss=reading.loss if first is None else first,
             last_loss=reading.loss,
             learning_rate=reading.learning_rate or self.progress.learning_rate,
+            speed=reading.speed or self.progress.speed,
+            speed_unit=reading.speed_unit if reading.speed else self.progress.speed_unit,
             updated_at=at,
             dialect=reading.dialect,
         )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
 
 from tui.domain.core.figures import MOST_STEPS, count, figure
-from tui.domain.core.training_progress import TOKENS, TrainingStep
-from tui.domain.progress.parsing.reading import Bar, LineReading
+from tui.domain.core.training_progress import STEPS, TOKENS, TrainingStep
+from tui.domain.progress.formats.bars import TQDM
+from tui.domain.progress.formats.tables import row_reading
+from tui.domain.progress.parsing.reading import Bar, LineReading, Part
 from tui.domain.progress.pattern import DIALECT as PATTERN
 
 SILENT = 50
 """Number of other readings after which a silent dialect is dropped."""
+
+BLOCK = timedelta(seconds=30)
+"""Maximum time between the head of a block and a value of the block."""
 
 
 class Trust(IntEnum):
@@ -37,10 +42,38 @@ class _BarState:
     rounds: int = 0
     """Number of times that the bar ended and restarted without naming an epoch."""
     training: bool = False
+    of_epoch: bool = False
 
     @property
     def finished(self) -> bool:
         return self.total is not None and self.last >= self.total
+
+
+@dataclass(slots=True)
+class _CountState:
+    """Tells counts of an epoch from counts of the run, by how they continue in the next epoch."""
+
+    known: bool | None = None
+    epoch: int | None = None
+    step: int = 0
+    stride: int = 0
+
+    def of_epoch(self, bar: Bar, number: int, index: int | None, epochs: int | None) -> bool | None:
+        """Whether the step is that of the epoch; `None` while the lines do not tell."""
+        ahead = bar.step - self.step
+        if self.epoch is not None and number > self.epoch:
+            if ahead <= 0:
+                self.known = True
+            elif ahead <= 2 * self.stride:
+                self.known = False
+        elif number == self.epoch and ahead > 0:
+            self.stride = ahead
+        if self.known is None and bar.total and epochs and index is not None:
+            share = bar.step / bar.total * epochs
+            if not index - epochs / bar.total <= share <= index + 1 + epochs / bar.total:
+                self.known = True
+        self.epoch, self.step = number, bar.step
+        return self.known
 
 
 class Tracker:
@@ -55,26 +88,43 @@ class Tracker:
         self._silent = 0
         self._bar: _BarState | None = None
         self._first_epoch: int | None = None
+        self._counts = _CountState()
         self._epoch: int | None = None
         self._epochs: int | None = None
+        self._bars_of_epochs: int | None = None
+        """Number of epochs by a bar around the bars of each epoch."""
         self._run_total: int | None = None
         """Number of steps in the entire run, reported before the run."""
         self._run_epochs: int | None = None
         self._pending: LineReading | None = None
         """A loss that came before the first step."""
+        self._head: tuple[datetime, LineReading] | None = None
+        """The head of a block, whose values follow."""
+        self._columns: tuple[str, ...] = ()
+        """The names of the columns of a table, whose rows follow."""
 
     def add(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         """Return the step that a reading improves, or `None`. A step that several lines report is returned
         after each line, with all its values so far."""
+        joined = self._joined(at, reading) if reading.part or reading.columns or reading.cells else reading
+        if joined is None:
+            return None
+        reading = joined
         if reading.bar is None and reading.step is None:
             return self._without_step(at, reading)
         before = self.step
         step, total = reading.step, reading.total
         if reading.bar is not None:
             step, total = self._of_bar(reading, reading.bar)
+            if not _is_of_run(reading, reading.bar, step, total):
+                reading.remaining = None
+        if step is None and reading.loss is not None and self.step is None:
+            self._pending = reading
         if step is None or step > MOST_STEPS:
             # Epochs times steps per epoch may exceed the line's own numbers.
             return None
+        if reading.counts_epochs and reading.dialect == TQDM:
+            self._bars_of_epochs = total
         if not self._trusted(reading):
             return None if before is None else self._attached(at, _beside(reading, before))
         total = count(total) or self._total_for(step)
@@ -84,11 +134,27 @@ class Tracker:
             reading, self._pending = _filled(reading, self._pending), None
         return self._keep(_sample(at, step, total, reading))
 
+    def _joined(self, at: datetime, reading: LineReading) -> LineReading | None:
+        """The reading of a block's value or of a table's row with its step; `None` for heads and headers."""
+        if reading.columns:
+            self._columns = reading.columns
+        if reading.cells:
+            return row_reading(self._columns, reading.cells)
+        if reading.part is Part.HEAD:
+            self._head = at, reading
+        if reading.part is not Part.VALUE or self._head is None or at - self._head[0] > BLOCK:
+            return None
+        head = replace(self._head[1], part=None, speed=reading.speed, speed_unit=reading.speed_unit)
+        if reading.loss is None and (self.step is None or self.step.step != head.step):
+            # A speed alone does not make a step of a head.
+            return None
+        return _filled(head, reading)
+
     # Steps
 
     def _trusted(self, reading: LineReading) -> bool:
         trust = _trust(reading)
-        if reading.dialect == self.dialect:
+        if reading.dialect == self.dialect and (trust is Trust.EPOCHS) == (self.trust is Trust.EPOCHS):
             # A dict's loss raises the trust in its bar's count.
             self.trust, self._silent = max(trust, self.trust), 0
             return True
@@ -100,7 +166,8 @@ class Tracker:
         return False
 
     def _total_for(self, step: int) -> int | None:
-        for total in (self._run_total, self._bar.total if self._bar is not None else None):
+        bar = self._bar
+        for total in (self._run_total, None if bar is None or bar.of_epoch else bar.total):
             if total is not None and step <= total:
                 return total
         return None
@@ -124,16 +191,28 @@ class Tracker:
             state.rounds += 1
         state.last = bar.step
         state.training = state.training or trains
-        if reading.epochs is not None and bar.epoch is not None:
+        if reading.epochs is not None:
             self._epochs = reading.epochs
-        if bar.total is None:
-            return bar.step, None
-        index = self._epoch_index(bar, state)
-        total = bar.total * (self._epochs if self._counts_epochs(bar) and self._epochs else index + 1)
-        return index * bar.total + bar.step, max(total, (index + 1) * bar.total)
-
-    def _counts_epochs(self, bar: Bar) -> bool:
-        return bar.epoch is not None or bar.fixed
+        number = self._epoch if bar.fixed else bar.epoch
+        state.of_epoch = number is not None or self._bars_of_epochs is not None or state.rounds > 0
+        if number is None:
+            if bar.total is None or not state.rounds:
+                return bar.step, None if self._bars_of_epochs else bar.total
+            total = bar.total * self._bars_of_epochs if self._bars_of_epochs else None
+            return state.rounds * bar.total + bar.step, total
+        index = self._epoch_index(bar, number)
+        epochs = self._epochs if self._first_epoch != 0 or bar.first_epoch == 0 else None
+        of_epoch = True if bar.fixed or epochs == 1 else bar.of_epoch
+        if of_epoch is None:
+            of_epoch = self._counts.of_epoch(bar, number, index, epochs)
+        if of_epoch is False:
+            return bar.step, bar.total
+        total = bar.total * epochs if of_epoch and bar.total and epochs else None
+        if index == 0:
+            return bar.step, total
+        if of_epoch is None or index is None or bar.total is None:
+            return None, None
+        return index * bar.total + bar.step, total
 
     def _replaces(self, state: _BarState, bar: Bar, trains: bool) -> bool:
         """Whether a bar of another length counts the training from now on, rather than an evaluation."""
@@ -143,16 +222,15 @@ class Tracker:
             return trains
         return state.finished and (trains or (bar.total or 0) >= (state.total or 0))
 
-    def _epoch_index(self, bar: Bar, state: _BarState) -> int:
-        """Number of completed epochs."""
-        number = bar.epoch if bar.epoch is not None else self._epoch if bar.fixed else None
-        if number is None:
-            return state.rounds
-        if bar.first_epoch is not None and self._first_epoch is None:
-            self._first_epoch = bar.first_epoch
-        if number == 0:
-            self._first_epoch = 0
-        return max(0, number - (1 if self._first_epoch is None else self._first_epoch))
+    def _epoch_index(self, bar: Bar, number: int) -> int | None:
+        """Number of completed epochs; `None` if the first epoch may have been 0 or 1."""
+        if bar.first_epoch is not None:
+            return max(0, number - bar.first_epoch)
+        # `Epoch 3/9` may count from 0, and end with 9.
+        from_one = number == 1 or (self._epochs is not None and self._epochs % 10 != 9)
+        if number == 0 or (self._first_epoch is None and from_one):
+            self._first_epoch = min(number, 1)
+        return None if self._first_epoch is None else max(0, number - self._first_epoch)
 
     # Lines without a step
 
@@ -195,6 +273,17 @@ class Tracker:
     def _attached(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         assert self.step is not None
         return self._keep(_merged(self.step, at, reading, None))
+
+
+def _is_of_run(reading: LineReading, bar: Bar, step: int | None, total: int | None) -> bool:
+    """Whether the line's remaining time is that of the run rather than of an epoch."""
+    left = None if bar.total is None else bar.total - bar.step
+    if (bar.epoch is None and not bar.fixed) or left is None or reading.remaining is None:
+        return True
+    if step is not None and total is not None and total - step == left:
+        return True
+    pace = reading.speed if reading.speed_unit == STEPS else None
+    return not bar.fixed and pace is not None and reading.remaining.total_seconds() > 2 * left / pace
 
 
 def _trust(reading: LineReading) -> Trust:

@@ -40,9 +40,18 @@ _METER = re.compile(
 _COUNTER = re.compile(
     rf"(?<![\w.])(?P<n>{_AMOUNT}) ?(?P<unit>[A-Za-z]{{1,16}}) \[(?P<elapsed>[\d:]{{1,24}}),{_RATE}"
 )
+# tqdm_loggable, where no terminal draws the bar.
+_LOGGED = re.compile(
+    rf"Progress on:(?P<description>[^ ]{{1,48}}) (?P<n>{_AMOUNT})it/(?P<total>{_AMOUNT})it "
+    r"rate:(?P<rate>[\d.]{1,16})(?P<fast>it)/s remaining:(?P<left>[\d:?]{1,24}) elapsed:[\d:]{1,24}"
+    r"(?P<postfix> postfix:.*)?"
+)
 _PERCENT = re.compile(r"(?<!\d)\d{1,3}%\|")
 _EPOCH_UNITS = frozenset({"epoch", "epochs", "ep"})
 _EPOCH = re.compile(r"epoch[\s:#]{0,4}\[?(?P<epoch>\d{1,7})(?: ?/ ?(?P<epochs>\d{1,7}))?", re.IGNORECASE)
+# A row of ultralytics: `1/100  6.73G  1.381  0.8706`.
+_TABLE_EPOCH = re.compile(r"\s{0,8}(?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{1,8}[\d.]{1,8}[GM]B?\s")
+_EPOCHS = re.compile(r"(?:train(?:ing)?[\s_]?)?epochs?", re.IGNORECASE)
 _TRAINING = re.compile(r"train|epoch|step|iter|optimi|fine-?tun|\bfit|loss|batch", re.IGNORECASE)
 _VALIDATES = re.compile(r"valid|\bval\b|eval|\btest|predict|sanity|infer", re.IGNORECASE)
 _OTHER_WORK = re.compile(
@@ -71,59 +80,67 @@ def read(text: str) -> LineReading | None:
     if meter is None:
         return None
     measured = Measured().add_all(named_numbers(meter.postfix))
-    described = bool(_TRAINING.search(meter.description))
+    if "oss" in meter.description and not measured.losses:
+        # torchtune: `1|10|Loss: 2.13: 3%|…`.
+        measured.losses = Measured().add_all(named_numbers(meter.description)).losses
+    table = _TABLE_EPOCH.match(meter.description)
+    described = table is not None or bool(_TRAINING.search(meter.description))
     trains = described or bool(measured.losses)
     if _VALIDATES.search(meter.description) or (not trains and meter.description):
         return None
     if not measured.losses and _OTHER_WORK.search(meter.description):
         return None
-    if meter.unit.lower() in _EPOCH_UNITS:
+    if meter.unit.lower() in _EPOCH_UNITS or _EPOCHS.fullmatch(meter.description):
         reading = measured.reading(TQDM)
         reading.step, reading.total, reading.counts_epochs = meter.step, meter.total, True
         return reading
     unit = counted_unit(meter.unit)
     if unit != STEPS and not measured.losses:
         return None
-    epoch = _EPOCH.search(meter.description)
+    epoch = table or _EPOCH.search(meter.description)
     lightning = "v_num=" in meter.postfix
+    epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
     bar = Bar(
         meter.step,
         meter.total,
         epoch=int(epoch["epoch"]) if epoch else None,
-        first_epoch=0 if lightning else 1 if epoch and epoch["epochs"] else None,
+        first_epoch=0 if lightning else None,
         training=trains,
+        of_epoch=True if epoch else None,
     )
     reading = measured.reading(LIGHTNING if lightning else TQDM)
     if reading.speed is None and meter.rate and unit:
         reading.speed, reading.speed_unit = meter.rate, unit
-    reading.epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
+    reading.epochs = epochs
     reading.bar, reading.epoch, reading.remaining = bar, None, duration(meter.left)
     return reading
 
 
 def _meter(text: str) -> Meter | None:
-    if "[" not in text:
-        return None
-    metered = _METER.search(text)
-    counter = None if metered else _COUNTER.search(text)
+    metered = _METER.search(text) if "[" in text else None
+    counter = None
+    if metered is None:
+        metered = _LOGGED.search(text) if "Progress on:" in text else None
+        counter = _COUNTER.search(text) if "[" in text and metered is None else None
     match = metered or counter
     if match is None:
         return None
     step = count(_rounded(match["n"]))
     if step is None:
         return None
-    slow = match["slow"]
+    groups = match.groupdict()
+    slow = groups.get("slow")
     rate = number(match["rate"])
     percent = _PERCENT.search(text, 0, match.start())
-    description = text[: percent.start() if percent else match.start()].strip().rstrip(":").strip()
+    drawn = text[: percent.start() if percent else match.start()].strip().rstrip(":").strip()
     return Meter(
-        description,
+        groups.get("description") or drawn,
         step,
         count(_rounded(metered["total"])) if metered else None,
         metered["left"] if metered else "",
         (1 / rate if slow and rate else rate) if rate else None,
         (slow or match["fast"]).strip(),
-        (match["postfix"] or "").lstrip(", "),
+        (match["postfix"] or "").removeprefix(" postfix:").lstrip(", "),
     )
 
 

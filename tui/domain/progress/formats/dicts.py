@@ -8,6 +8,7 @@ trainers print equal dicts.
 
 from __future__ import annotations
 
+from tui.domain.progress.formats.named_lines import remaining_in
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import LineReading
@@ -34,4 +35,5 @@ def read(text: str) -> LineReading | None:
     reading = measured.reading(DIALECT)
     if measured.step is not None:
         reading.step, reading.total = measured.step, measured.total(measured.step)
+        reading.remaining = remaining_in(text)
     return reading

@@ -9,30 +9,39 @@ The printing code of each was followed for its form:
 - nanoGPT: `train.py` (`iter 100: loss 2.4532, time 123.45ms, mfu 12.3%`);
 - litgpt: `pretrain.py`, `finetune/*.py` (`Epoch 1 | iter 12 step 3 | loss train: 2.1, val: n/a | …`);
 - fairseq: `logging/progress_bar.py` (JSON or `name=value` behind the logger's own words);
+- `imagenet/main.py` and `mnist/main.py` of PyTorch's examples, torchvision's `references/`
+  (`Epoch: [0][ 10/100] … Loss 6.9 (7.0)`), MMEngine (`Epoch [1][39/678] … loss: 3.0`) and timm
+  (`Train: 0 [  50/1251 (4%)]`);
+- boosting rounds of LightGBM, XGBoost and CatBoost (`[10]\ttrain-rmse:0.48`, `10:\tlearn: 0.69`);
 - anybody's `step=61 total=2000 loss=2.13 tok/s=41800` and `step: 61/2000, loss: 2.13`.
+
+A step may be that of an epoch; the tracker decides from the lines that follow. A block of several lines has
+the step in its head (`[batch=61/2000]:`) and one value a line.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 from tui.domain.core.figures import count
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
-from tui.domain.progress.parsing.reading import LineReading, duration
+from tui.domain.progress.parsing.reading import LineReading, Part, duration
 
 PRIORITY = 60
 SIGNS = (
-    (("oss", "OSS"), r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"),
+    (("oss", "OSS"), r"[Ll](oss|OSS)[^0-9]{0,24}[-0-9n]"),
     (("PerSec",), r"SamplesPerSec="),
     (("skipped=",), r"skipped=[0-9]+, lr="),
     (
-        ("tok/s", "/sec", "_per_s", "tps"),
-        r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]",
+        ("tok/s", "/sec", "_per_s"),
+        r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]|[0-9] samples/sec",
     ),
     (("optimization steps",), r"optimization steps = "),
     (("Num Epochs",), r"Num Epochs = "),
+    ((), r"^.{0,40}(\[batch=|[Ii]teration:? |total_timesteps +\|)|^Epoch:? [0-9]+$|-(rmse|mae):|\tlearn: "),
 )
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),
@@ -45,19 +54,36 @@ _SIGNATURES = (
     ("nanoGPT", ("iter ", ": loss ", ", time ")),
     ("nanoGPT", ("step ", ": train loss ", ", val loss ")),
     ("fairseq", ("num_updates",)),
+    ("PyTorch's examples", ("Epoch: [", "]", "/", "(")),
+    ("PyTorch's examples", ("Train Epoch: ", "%)]")),
 )
 """Texts that all lines of a trainer contain, by trainer."""
 OTHER = "key=value"
 # A word before the first number that marks a line of a validation.
 _VALIDATION = re.compile(
-    r"(?:^|[\s|(\[])(?:valid|validation|validate|eval|evaluation|evaluate|test)(?=[\s|:)\]])", re.IGNORECASE
+    r"(?:^|[\s|(\[])(?:val|valid|validation|validate|eval|evaluation|evaluate|test)(?=[\s|:)\]])",
+    re.IGNORECASE,
 )
+_VALIDATES = re.compile(r"\b(?:valid|validation|val|eval|test)(?: on |:|\)|\]| \|)", re.IGNORECASE)
+"""A word of a validation between an epoch and a loss."""
 _REMAINING = re.compile(
-    r"\b(?:eta|remaining time|remaining|time left)['\":=\s]{1,6}"
-    r"((?:\d{1,4} days?, )?\d{1,9}(?::\d\d){1,2}|\d{1,9}s)",
+    r"\b(?:eta|remaining[ _]time|remaining|time left)['\":=\s]{1,6}"
+    r"((?:\d{1,4} days?, )?\d{1,9}(?::\d\d){1,2}|(?:\d{1,6}[dhm] ?){0,3}\d{1,9}(?:\.\d{1,6})?s)",
     re.IGNORECASE,
 )
 _TOTALS = ("optimization steps", "Num Epochs")
+# A boosting round or a writer's step before its values: `[10]\ttrain-rmse:0.48`, `10:\tlearn: 0.69`.
+_ROUND = re.compile(
+    r"(?:^|\s)\[(?P<round>\d{1,12})\]\t|logging_writer\.py:\d{1,5}\] \[(?P<written>\d{1,12})\] "
+    r"|^\s{0,4}(?P<tree>\d{1,12}):\s{1,4}learn: "
+)
+# The last value of a line, which has no other: `loss/train/total: 11.65`, `| loss  | 5.52 |`.
+_VALUE = re.compile(
+    r"(?:^|: |\] |\|)\s{0,40}[A-Za-z][\w/ ]{1,40}\s{0,30}[:=|]? {0,8}-?\d[\d.e+-]{0,20}[\s|]{0,20}$"
+)
+# ESPnet: the batches of an unknown number an epoch.
+_BATCHES = re.compile(r"\b(?P<epoch>\d{1,7})epoch:train:\d{1,12}-(?P<batch>\d{1,12})batch")
+MOST_HEAD = 120
 
 
 def read(text: str) -> LineReading | None:
@@ -66,29 +92,68 @@ def read(text: str) -> LineReading | None:
         # Skip a bar or a dict of another kind: its own format is tried earlier.
         return None
     measured = Measured().add_all(named_numbers(text))
-    step, dialect = measured.step, _dialect(text)
-    if measured.first is not None and _VALIDATION.search(text, 0, measured.first):
+    if _VALIDATION.search(text, 0, len(text) if measured.first is None else measured.first):
         return None
-    if step is not None and measured.validates:
-        return measured.results(dialect)
-    if step is not None and (
-        measured.losses or measured.speed[0] is not None or "skipped" in measured.numbers
-    ):
-        reading = measured.reading(dialect)
-        reading.step, reading.total, reading.remaining = step, measured.total(step), remaining_in(text)
-        return reading
-    if step is None and measured.losses and (epoch := count(measured.epoch)) is not None:
-        reading = measured.reading(dialect)
+    if measured.losses and _VALIDATES.search(text, measured.first or 0, measured.loss_at):
+        return None
+    if measured.step is None and measured.losses and (match := _ROUND.search(text)) is not None:
+        measured.steps["round"] = int(match[match.lastgroup or "round"])
+    if measured.losses and (match := _BATCHES.search(text)) is not None:
+        measured.epoch, measured.steps = int(match["epoch"]), {"batch": int(match["batch"])}
+    step, bar = measured.step, measured.bar
+    reports = measured.losses or measured.speed[0] is not None
+    if (step is not None or bar is not None) and measured.validates:
+        return measured.results(_dialect(text))
+    if not reports and "skipped" not in measured.numbers and not (bar and _has_losses(measured)):
+        return _head(text, measured) or _run_length(text, measured)
+    reading = measured.reading(_dialect(text))
+    reading.remaining = remaining_in(text)
+    if bar is not None:
+        first = 0 if "Epoch: [" in text else None
+        reading.bar, reading.epoch = replace(bar, first_epoch=first), None
+    elif step is not None:
+        reading.step, reading.total = step, measured.total(step)
+    elif measured.losses and (epoch := count(measured.epoch)) is not None:
         reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
-        return reading
-    if step is None and not measured.losses and any(word in text for word in _TOTALS):
-        total = measured.totals[0] if measured.totals else None
-        return (
-            LineReading("Hugging Face", total=total, epochs=measured.epochs)
-            if total or measured.epochs
-            else None
-        )
-    return None
+    elif measured.epoch is None and _VALUE.search(text) is not None:
+        reading.part = Part.VALUE
+    else:
+        return None
+    return reading
+
+
+def _has_losses(measured: Measured) -> bool:
+    """Whether the line has the parts of a loss, such as those of two networks."""
+    return any("loss" in name.lower() for name in measured.numbers)
+
+
+def _head(text: str, measured: Measured) -> LineReading | None:
+    """Parse a line with a step or an epoch alone, the head of a block."""
+    if len(text) > MOST_HEAD or measured.numbers or measured.learning_rate is not None:
+        return None
+    bar, step, epoch = measured.bar, measured.step, count(measured.epoch)
+    reading = replace(measured.reading(OTHER), part=Part.HEAD)
+    if bar is not None and bar.of_epoch and measured.step_name == "batch" and bar.total is not None:
+        # The batches of composer's blocks are those of the run.
+        return replace(reading, step=bar.step, total=bar.total, epoch=None)
+    if bar is not None and bar.epoch is not None:
+        reading.bar, reading.epoch = bar, None
+    elif step is not None:
+        reading.step, reading.total = step, measured.total(step)
+    elif epoch is not None and bar is None:
+        reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
+    else:
+        return None
+    return reading
+
+
+def _run_length(text: str, measured: Measured) -> LineReading | None:
+    if measured.step is not None or not any(word in text for word in _TOTALS):
+        return None
+    total = next(iter(measured.totals.values()), None)
+    return (
+        LineReading("Hugging Face", total=total, epochs=measured.epochs) if total or measured.epochs else None
+    )
 
 
 def remaining_in(text: str) -> timedelta | None:
@@ -99,6 +164,9 @@ def remaining_in(text: str) -> timedelta | None:
 
 def _dialect(text: str) -> str:
     for name, signs in _SIGNATURES:
-        if all(sign in text for sign in signs):
+        for sign in signs:
+            if sign not in text:
+                break
+        else:
             return name
     return OTHER

@@ -10,20 +10,26 @@ from typing import Any
 from tui.domain.core.figures import count, figure
 from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 from tui.domain.progress.parsing.names import (
+    EPOCH_STEPS,
     LOSS_NAMES,
+    RUN_STEPS,
     STEP_NAMES,
     Meaning,
+    counted_unit,
     is_validation,
     meaning,
-    plain_name,
     unit_seconds,
 )
 from tui.domain.progress.parsing.numbered import Named
-from tui.domain.progress.parsing.reading import LineReading, number
+from tui.domain.progress.parsing.reading import Bar, LineReading, number
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
 """Units of a speed, the preferred unit first."""
 _LONGEST_NUMBER = 24
+_UNKNOWN = frozenset({Meaning.OTHER, Meaning.NOTHING})
+_COUNTED = frozenset({"", "%", "batches"})
+_COUNTS = frozenset({Meaning.STEP, Meaning.EPOCH, Meaning.TRAIN})
+"""Meanings of a count that a number behind `/` may complete."""
 
 
 @dataclass(slots=True)
@@ -31,7 +37,8 @@ class Measured:
     """Numbers of one line by their meaning. Of two numbers with one meaning the better name counts."""
 
     steps: dict[str, int] = field(default_factory=dict)
-    totals: list[int] = field(default_factory=list)
+    totals: dict[str, int] = field(default_factory=dict)
+    """Totals by the name of their step; "" for a total with a name of its own."""
     losses: dict[str, float] = field(default_factory=dict)
     speeds: dict[str, float] = field(default_factory=dict)
     learning_rate: float | None = None
@@ -42,54 +49,104 @@ class Measured:
     numbers: dict[str, float] = field(default_factory=dict)
     first: int | None = None
     """Position of the first number that is a step, an epoch or a loss."""
+    loss_at: int = 0
+    """Position of the first loss."""
+    position: tuple[int, int] | None = None
+    """Count and total without a name, such as `[39/678]`."""
+    count: int = 0
+    """Number of numbers."""
+    _times: dict[Meaning, float] = field(default_factory=dict)
+    _trained: int | None = None
+    """A count named `Train`."""
 
     def add_all(self, numbers: Iterable[Named]) -> Measured:
         """Add the numbers of a text."""
-        last = Meaning.NOTHING
+        last, lead, paired = Meaning.NOTHING, None, False
         for named in numbers:
+            self.count += 1
             if named.of:
-                self._add_total(last, named.value)
+                if named.name:
+                    self._add_total(last, meaning(named.name)[1], named.value)
+                elif lead is not None:
+                    self._add_position(lead, named.value)
+                paired = lead is not None
                 continue
+            lead = None
+            if named.adjacent and named.unit in _COUNTED:
+                # A position in an epoch follows the epoch; any other starts the message.
+                if named.leads or paired or last in {Meaning.EPOCH, Meaning.TRAIN}:
+                    lead = named
+                paired = False
+                continue
+            paired = False
             last = self.add(named.name or named.unit, named.value, named.unit, explicit=named.explicit)
-            if self.first is None and last in {Meaning.STEP, Meaning.EPOCH, Meaning.LOSS}:
+            if not self.loss_at and last is Meaning.LOSS:
+                self.loss_at = named.start
+            if self.first is None and (last in _COUNTS or last is Meaning.LOSS):
                 self.first = named.start
         return self
+
+    def _add_position(self, lead: Named, total: float) -> None:
+        step, of = count(lead.value), count(total)
+        if step is None or not of or step > of or (self.position is not None and self.epoch is not None):
+            return
+        if self.position is not None:
+            # `[0/25][100/1583]`: the epoch is the first pair.
+            self.epoch, self.epochs = self.position
+        self.position = (step, of)
+        self.first = lead.start if self.first is None else self.first
 
     def add_fields(self, fields: Mapping[str, float]) -> Measured:
         """Add numbers by name."""
         for name, value in fields.items():
-            self.add(name, value, "", explicit=True)
+            if figure(value) is not None:
+                self.add(name, value, "", explicit=True)
         return self
 
     def add(self, name: str, value: float, unit: str, *, explicit: bool) -> Meaning:
-        """Add a number, unless it is out of range; return its meaning."""
+        """Add a number; return its meaning."""
         meant, of = meaning(name)
-        if figure(value) is None:
-            return meant
-        plain = plain_name(name).replace("/", "_")
-        if plain == "time" and unit in {"ms", "us"}:
-            meant = Meaning.STEP_TIME
+        if meant in _UNKNOWN and "/" in unit:
+            meant, of = self._by_unit(unit) or (meant, of)
         match meant:
             case Meaning.STEP:
                 step = count(value)
                 if step is not None:
-                    self.steps.setdefault(plain, step)
+                    self.steps.setdefault(of, step)
             case Meaning.TOTAL:
-                self._add_total(Meaning.STEP, value)
+                self._add_total(Meaning.STEP, "", value)
             case Meaning.LOSS:
-                self.losses.setdefault(plain, value)
-            case Meaning.SPEED:
-                if math.isfinite(value) and value > 0:
-                    self.speeds[of] = value
+                self.losses.setdefault(of, value)
             case Meaning.LEARNING_RATE:
                 self.learning_rate = value if self.learning_rate is None else self.learning_rate
-            case Meaning.STEP_TIME:
-                self._add_step_time(value, unit or of or "s")
+            case Meaning.SPEED | Meaning.STEP_TIME | Meaning.TIME | Meaning.DATA_TIME:
+                self._add_pace(meant, value, unit, of)
             case Meaning.EPOCH | Meaning.EPOCHS | Meaning.RANK:
                 self._add_place(meant, value)
+            case Meaning.TRAIN:
+                self._trained = count(value)
             case Meaning.OTHER if explicit:
                 self._add_number(name, value)
         return meant
+
+    def _by_unit(self, unit: str) -> tuple[Meaning, str] | None:
+        """The meaning of a number whose unit is a rate: `500 samples/s`, `1.6 sec/step`."""
+        if unit == "/s" and (self.step_seconds is not None or Meaning.TIME in self._times):
+            # timm: `0.512s, 500.0/s`.
+            return Meaning.SPEED, SAMPLES
+        if counted := counted_unit(unit.partition("/")[0]):
+            return Meaning.SPEED, counted
+        return (Meaning.STEP_TIME, "") if "s/" in unit else None
+
+    def _add_pace(self, meant: Meaning, value: float, unit: str, of: str) -> None:
+        """Record a speed or a time."""
+        if meant is Meaning.SPEED:
+            if math.isfinite(value) and value > 0:
+                self.speeds[of] = value
+        elif meant is Meaning.STEP_TIME or (meant is Meaning.TIME and unit in {"ms", "us"}):
+            self._add_step_time(value, unit.partition("/")[0] or (of if unit_seconds(of) else "s"))
+        else:
+            self._times.setdefault(meant, value)
 
     def _add_place(self, meant: Meaning, value: float) -> None:
         """Record an epoch, the number of epochs, or the rank of the process."""
@@ -100,14 +157,14 @@ class Measured:
         else:
             self.rank = count(value) or 0
 
-    def _add_total(self, of: Meaning, value: float) -> None:
+    def _add_total(self, of: Meaning, name: str, value: float) -> None:
         total = count(value)
         if not total:
             return
-        if of is Meaning.EPOCH:
+        if of in {Meaning.EPOCH, Meaning.TRAIN}:
             self.epochs = total
         elif of is Meaning.STEP:
-            self.totals.append(total)
+            self.totals.setdefault(name, total)
 
     def _add_step_time(self, value: float, unit: str) -> None:
         scale = unit_seconds(unit)
@@ -119,14 +176,41 @@ class Measured:
             self.numbers.setdefault(name.strip(), value)
 
     @property
+    def step_name(self) -> str:
+        """The name of the best count of steps."""
+        if len(self.steps) > 1:
+            return next(name for name in STEP_NAMES if name in self.steps)
+        return next(iter(self.steps), "")
+
+    @property
     def step(self) -> int | None:
         """The best count of steps."""
-        return next((self.steps[name] for name in STEP_NAMES if name in self.steps), None)
+        return self.steps.get(self.step_name)
+
+    @property
+    def bar(self) -> Bar | None:
+        """The position in an epoch, or in a run that the line does not tell from an epoch."""
+        name, epoch = self.step_name, count(self.epoch)
+        if name in RUN_STEPS or len(set(self.steps.values())) > 1:
+            return None
+        if self.position is not None and not name:
+            return Bar(*self.position, epoch=self._trained if epoch is None else epoch, of_epoch=True)
+        if epoch is None or not name:
+            return None
+        of_epoch = True if name in EPOCH_STEPS else None
+        return Bar(self.steps[name], self.totals.get(name), epoch=epoch, of_epoch=of_epoch)
 
     @property
     def loss(self) -> float | None:
         """The best training loss."""
-        return next((self.losses[name] for name in LOSS_NAMES if name in self.losses), None)
+        return self.losses.get(self.loss_name)
+
+    @property
+    def loss_name(self) -> str:
+        """The name of the best training loss."""
+        if len(self.losses) > 1:
+            return next((name for name in LOSS_NAMES if name in self.losses), min(self.losses, key=len))
+        return next(iter(self.losses), "")
 
     @property
     def speed(self) -> tuple[float | None, str]:
@@ -134,7 +218,10 @@ class Measured:
         for unit in _SPEEDS:
             if unit in self.speeds:
                 return self.speeds[unit], unit
-        speed = figure(1 / self.step_seconds) if self.step_seconds else None
+        seconds = None if "forward_time" in self.numbers else self.step_seconds
+        if seconds is None and Meaning.DATA_TIME in self._times:
+            seconds = self._times.get(Meaning.TIME)
+        speed = figure(1 / seconds) if seconds and seconds > 0 else None
         return (speed, STEPS) if speed is not None else (None, "")
 
     @property
@@ -145,7 +232,7 @@ class Measured:
     def reading(self, dialect: str) -> LineReading:
         """The reading without a step, which depends on the dialect."""
         speed, unit = self.speed
-        best = next((name for name in LOSS_NAMES if name in self.losses), "")
+        best = self.loss_name
         more = {name: v for name, v in self.losses.items() if name != best and math.isfinite(v)}
         return LineReading(
             dialect,
@@ -164,8 +251,9 @@ class Measured:
         return LineReading(dialect, rank=self.rank, numbers=tuple(self.numbers.items()))
 
     def total(self, step: int) -> int | None:
-        """The first total that is at least `step`."""
-        return next((total for total in self.totals if total >= step), None)
+        """The total of the step: its own, one with a name, or that of an equal count."""
+        names = (self.step_name, "", *(name for name, value in self.steps.items() if value == step))
+        return next((self.totals[name] for name in names if self.totals.get(name, -1) >= step), None)
 
 
 def numbers_in(fields: Mapping[Any, Any]) -> dict[str, float]:

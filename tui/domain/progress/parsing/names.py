@@ -13,11 +13,16 @@ class Meaning(Enum):
     """The meaning of a number."""
 
     STEP = "step"
+    TRAIN = "train"
+    """A count named `Train`: the epoch if a step of the epoch follows."""
     TOTAL = "total"
     LOSS = "loss"
     LEARNING_RATE = "learning rate"
     SPEED = "speed"
     STEP_TIME = "time of a step"
+    TIME = "time"
+    """A time without a purpose: of a step if the time of its data stands beside it."""
+    DATA_TIME = "time of a step's data"
     EPOCH = "epoch"
     EPOCHS = "epochs"
     RANK = "rank"
@@ -26,31 +31,56 @@ class Meaning(Enum):
     """Not a measurement, such as an identifier or a time of day."""
 
 
+RUN_STEPS = (
+    "global_step", "global_steps", "trainer_global_step", "num_updates", "optimizer_step", "acc_iter",
+    "total_timesteps", "train_global_step", "current_step", "global_step_max_steps",
+)  # fmt: skip
+"""Names of steps that count the entire run."""
+EPOCH_STEPS = ("batch", "batches", "batch_id", "batch_idx", "minibatch", "mini_batch")
+"""Names of steps that count one epoch, if an epoch stands beside them."""
 STEP_NAMES = (
-    "global_step", "global_steps", "trainer_global_step", "num_updates", "optimizer_step", "step", "steps",
-    "train_step", "training_step", "train_global_step", "current_step", "iteration", "iterations",
-    "train_iteration",
-    "iter", "iters", "it",
+    *RUN_STEPS, "step", "steps", "train_step", "training_step", "update", "updates", "iteration",
+    "iterations", "train_iteration", "training_iteration", "iter", "iters", "it", "round", *EPOCH_STEPS,
 )  # fmt: skip
 """Names of steps, the best first. In a line with two counts, the other count is of micro-batches."""
 LOSS_NAMES = (
     "loss", "train_loss", "training_loss", "loss_train", "lm_loss", "loss_metrics_global_avg_loss",
     "global_avg_loss", "avg_loss", "average_loss", "mean_loss", "total_loss", "train_loss_step", "loss_step",
-    "train_total_loss", "train_loss_epoch", "nll_loss", "ce_loss",
+    "train_total_loss", "train_loss_epoch", "nll_loss", "ce_loss", "xent", "learn",
 )  # fmt: skip
+"""Names of losses, the best first. A name of `LOSS_WORDS` and the word loss comes after them."""
+LOSS_WORDS = frozenset({
+    "train", "training", "tr", "total", "avg", "avr", "average", "mean", "running", "smooth", "smoothed",
+    "ema", "step", "batch", "iter", "epoch", "global", "reduced", "current", "cur", "lm", "ce", "nll", "mlm",
+    "clm", "overall", "sum", "interval", "log", "cross", "entropy", "supervised", "info", "trainer", "model",
+})  # fmt: skip
+"""Words that a name of the training loss may have."""
+_BOOSTED = frozenset({
+    "logloss", "rmse", "mse", "mae", "l1", "l2", "mlogloss", "loss", "multi_logloss", "deviance", "mape",
+    "rmsle",
+})  # fmt: skip
+"""Metrics of boosting rounds that are losses."""
+_ADVERBS = frozenset(
+    {"train", "training", "trainer", "learning", "current", "completed", "info", "debug", "warning"}
+)
+"""Words before a name that do not change its meaning."""
 _TOTALS = frozenset({
     "total", "total_step", "total_steps", "max_step", "max_steps", "num_steps", "total_iters", "max_iters",
     "train_iters", "total_iterations", "num_training_steps", "total_optimization_steps",
 })  # fmt: skip
-_LEARNING_RATES = frozenset({"lr", "learning_rate", "train_lr", "train_learning_rate", "lr_0"})
+_LEARNING_RATES = frozenset({"lr", "learning_rate", "train_lr", "train_learning_rate", "lr_0", "base_lr"})
 _STEP_TIMES = frozenset({
     "iter_time", "step_time", "time_per_step", "time_per_iteration", "elapsed_time_per_iteration",
-    "iteration_time", "seconds_per_step", "sec_per_step", "step_seconds", "dt",
+    "iteration_time", "seconds_per_step", "sec_per_step", "step_seconds", "dt", "train_step_timing",
+    "per_step_time", "batch_time", "batch_cost", "avg_batch_cost", "batch_(t)", "time/iter", "time/step",
 })  # fmt: skip
+_DATA_TIMES = frozenset({"data", "data_time", "data_(t)", "data_cost", "reader_cost"})
 _EPOCHS = frozenset({"num_epochs", "total_epochs", "max_epochs", "num_train_epochs"})
-_NOTHING = frozenset({"v_num", "timestamp", "time", "pid", "seed", "version", "port", "line", "lineno", "ts",
+_NOTHING = frozenset({"v_num", "timestamp", "pid", "seed", "version", "port", "line", "lineno", "ts",
                       "created", "thread", "process", "levelno", "msecs", "timestampseconds",
                       "timestampnanos"})  # fmt: skip
+LEVELS = frozenset({"info", "debug", "warning", "warn", "notice", "main", "root"})
+"""Words of a logger before its message."""
 _WORDS = {
     "tok": TOKENS, "toks": TOKENS, "token": TOKENS, "tokens": TOKENS, "w": TOKENS, "word": TOKENS,
     "words": TOKENS, "sample": SAMPLES, "samples": SAMPLES, "example": SAMPLES, "examples": SAMPLES,
@@ -60,15 +90,20 @@ _WORDS = {
 }  # fmt: skip
 """Units of a speed."""
 _SPEED = re.compile(
-    r"(?:train_|training_|throughput_)?(?P<word>[a-z]{1,9})(?:/|_per_)(?:s|sec|second)"
+    r"(?:(?:train|training|throughput|global|perf)[/_]){0,3}(?P<word>[a-z]{1,9})(?:/|_per_)(?:s|sec|second)"
     r"|(?:running_?avg|curr|avg)_?(?P<camel>samples|tokens)_?per_?sec"
+    r"|(?:train_)?speed_?\((?P<inner>[a-z]{1,9})/s\)"
+)
+_PACE = re.compile(
+    r"(?:timing_)?(?P<unit>ms|s|sec|secs|seconds)(?:/|_per_)(?:it|iter|iteration|step|batch|update)"
 )
 _SHORT_SPEEDS = {"tps": TOKENS, "wps": TOKENS, "throughput(tps)": TOKENS, "ups": STEPS}
-_VALIDATION = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev)(?:_|$)")
+_VALIDATION = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev)(?:_|\d|$)")
 _SEPARATORS = re.compile(r"[\s\-]+")
+_WORD = re.compile(r"[a-z0-9]+")
 _FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|rs|go|c|h|sh)$")
-_UNIT = re.compile(r"_?\((?P<unit>[a-zµ]{1,3})\)$")
-_MILLI = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "µs": 1e-6, "min": 60.0}
+_UNIT = re.compile(r"(?:_?\(|_in_|_)(?P<unit>ms|us|µs|s|sec|min)\)?$")
+_MILLI = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "us": 1e-6, "µs": 1e-6, "min": 60.0}
 MOST_NAME = 48
 """Maximum number of characters in a name; a longer text before a number is not a name."""
 
@@ -92,31 +127,51 @@ def plain_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> tuple[Meaning, str]:
-    """The meaning of a name, with the unit of a speed or of a time."""
+    """The meaning of a name, with the unit of a speed or of a time, or the plain name of a step or a loss."""
     plain = plain_name(name)
+    if not plain or len(plain) > MOST_NAME or plain in _NOTHING or _FILE.search(plain):
+        return Meaning.NOTHING, ""
+    plain = plain.removesuffix("(train)").rstrip("_")
+    meant = _meaning(plain)
+    words = plain.split("_")
+    while meant[0] is Meaning.OTHER and len(words) > 1 and words[0] in _ADVERBS:
+        del words[0]
+        meant = _meaning("_".join(words))
+    return meant
+
+
+def _meaning(plain: str) -> tuple[Meaning, str]:
     slashless = plain.replace("/", "_")
-    if not plain or len(plain) > MOST_NAME:
-        return Meaning.NOTHING, ""
-    if plain in _NOTHING or _FILE.search(plain):
-        return Meaning.NOTHING, ""
-    if slashless in STEP_NAMES:
-        return Meaning.STEP, ""
-    if slashless in LOSS_NAMES:
-        return Meaning.LOSS, ""
-    if slashless in _TOTALS:
-        return Meaning.TOTAL, ""
-    if slashless in _LEARNING_RATES:
-        return Meaning.LEARNING_RATE, ""
+    for table, matching in _TABLES:
+        if slashless in table or plain in table:
+            return matching, slashless
     speed = _speed_unit(plain)
     if speed:
         return Meaning.SPEED, speed
-    for table, matching in ((_EPOCHS, Meaning.EPOCHS), ({"epoch"}, Meaning.EPOCH), ({"rank"}, Meaning.RANK)):
-        if plain in table:
-            return matching, ""
+    pace = _PACE.fullmatch(plain)
+    if pace is not None:
+        return Meaning.STEP_TIME, pace["unit"]
     unit = _UNIT.search(plain)
     if (plain[: unit.start()] if unit else plain) in _STEP_TIMES:
         return Meaning.STEP_TIME, unit["unit"] if unit else ""
-    return Meaning.OTHER, ""
+    return (Meaning.LOSS if _is_loss(slashless) else Meaning.OTHER), slashless
+
+
+_TABLES = (
+    (frozenset(STEP_NAMES), Meaning.STEP), (frozenset(LOSS_NAMES), Meaning.LOSS), (_TOTALS, Meaning.TOTAL),
+    (_LEARNING_RATES, Meaning.LEARNING_RATE), (_EPOCHS, Meaning.EPOCHS),
+    (frozenset({"epoch", "epochs", "ep"}), Meaning.EPOCH), (frozenset({"rank"}), Meaning.RANK),
+    (frozenset({"train"}), Meaning.TRAIN), (frozenset({"time"}), Meaning.TIME),
+    (_DATA_TIMES, Meaning.DATA_TIME),
+)  # fmt: skip
+
+
+def _is_loss(plain: str) -> bool:
+    """Whether a name of several words is that of the training's loss, not of a part of the loss."""
+    words = set(_WORD.findall(plain))
+    if words & {"train", "training", "learn"} and words & _BOOSTED:
+        return not _VALIDATION.match(plain)
+    return "loss" in words and not words - LOSS_WORDS - {"loss"}
 
 
 def _speed_unit(plain: str) -> str:
@@ -125,7 +180,7 @@ def _speed_unit(plain: str) -> str:
     match = _SPEED.fullmatch(plain)
     if match is None:
         return ""
-    return _WORDS.get(match["word"] or match["camel"], "")
+    return _WORDS.get(match["word"] or match["camel"] or match["inner"], "")
 
 
 def is_validation(name: str) -> bool:
