@@ -14,8 +14,7 @@ TURN = 1.0
 QUIET = 1.0
 """Seconds without a key before a full collection."""
 FEW = 10
-"""Minimum number of collections of the middle generation between two full collections, as in Python's
-default."""
+"""Minimum number of middle-generation collections between two full collections, as in Python."""
 MANY = 50
 """Collections of the middle generation after which a full collection runs even while keys are pressed."""
 LAST_RESORT = 500

@@ -73,7 +73,7 @@ async def end_group(process: Process, *, grace: bool = True) -> None:
 
 
 async def output_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
-    """Yield the lines of an output, without empty ones and without lines beyond the limit of the stream."""
+    """Yield the lines of an output, except empty lines and lines beyond the limit of the stream."""
     assert stream is not None
     while True:
         try:

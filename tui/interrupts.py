@@ -55,8 +55,7 @@ def before_end(clean_up: Callable[[], None]) -> None:
 
 
 def ending_at_once() -> Handling:
-    """Return a context for a question or a computation without effects, in which ctrl+c or SIGTERM ends the
-    process."""
+    """Return a context for work without effects, in which ctrl+c or SIGTERM ends the process."""
     return Handling(_end, signal.SIGINT, signal.SIGTERM)
 
 

@@ -133,8 +133,8 @@ def install() -> bool:
 def load(modules: Sequence[str] = CLIENTS) -> None:
     """Import the clients that a backend uses, or other modules. Call it in a thread.
 
-    Garbage collection is paused during the import: its full collections were the longest stalls of the event
-    loop, and imported modules are never garbage (docs/facts/clients.md 'Import cost').
+    Garbage collection is paused during the import, because its full collections were the longest stalls of
+    the event loop, and imported modules are never garbage (docs/facts/clients.md 'Import cost').
     """
     # Set it before gRPC is first imported, because gRPC reads it once. Its core writes to file descriptor 2.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -15,7 +15,7 @@ _CHOICES = {"--context": "context_name", "--output": "output"}
 _OUTPUTS = ("diff", "stock")
 
 _shown_on: int | None = None
-"""The terminal that shows the skeleton; `None` if there is none, or once the screen has taken over."""
+"""The terminal that shows the skeleton; `None` without a skeleton, e.g. once the screen has taken over."""
 
 
 def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
@@ -65,8 +65,7 @@ def _size(tty: int) -> tuple[int, int]:
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:
-    """Return the text that `show` draws: the two top lines and the line of keys, at their screen
-    positions."""
+    """Return the text that `show` draws: the two top lines and the line of keys, at their positions."""
     dots = "..." if ascii_only else "…"
     name = "".join(c if c.isprintable() else "?" for c in context)
     top = f" vxtui   {name}"[: max(0, columns - 12)]

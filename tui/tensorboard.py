@@ -24,7 +24,7 @@ from tui.kinds.registry import kind_of
 NAME = "tensorboard"
 HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 6006, 6105
-"""Ports tried if none is requested; the first is TensorBoard's default."""
+"""Ports tried if no port is requested; the first is TensorBoard's default."""
 READY_SECONDS = 120.0
 """Timeout of the start in seconds: TensorBoard has many imports, and a busy machine is slow."""
 END_SECONDS = 5.0
@@ -46,8 +46,7 @@ def _end_with_parent() -> None:
 
 
 class TensorBoardError(Exception):
-    """TensorBoard can't be shown. The message names the cause and the fix; `code` and `exit_code` are a
-    verb's."""
+    """TensorBoard can't be shown. The message has cause and fix; `code` and `exit_code` are for verbs."""
 
     code = "UNAVAILABLE"
     exit_code = 5

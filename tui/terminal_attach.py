@@ -71,7 +71,7 @@ def taking_over(
 
 
 async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
-    """Relay everything until the program ends. Return how it ended. Raises BackendError, and OSError."""
+    """Relay everything until the program ends. Return its end. Raises BackendError or OSError."""
     if not streams.terminal:
         await _pass_all(session, streams)
         return session.ended or LOST_PROGRAM

@@ -164,8 +164,8 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
         await pilot.press(*["enter"] * 12)
         assert isinstance(app.screen, ChoiceScreen) and not backend.created
         asked = "\n".join(str(line.content) for line in app.screen.query(Static))
-        assert "Launch far anyway?" in asked and 'The check "quota" says: short by 16' in asked
-        assert 'The check "account" says: may not act' in asked and "is far" not in asked
+        assert "Launch far anyway?" in asked and 'The check "quota" reports: short by 16' in asked
+        assert 'The check "account" reports: may not act' in asked and "is far" not in asked
         for no in ("n", "escape"):
             await pilot.press(no)
             assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")

@@ -1,4 +1,4 @@
-"""Whether an action can run: the one decision for footer, help, palette, commands, verbs and operations.
+"""The decision whether an action can run, shared by footer, help, palette, commands, verbs and operations.
 
 An action names the conditions of its screen in `Action.when`; the screen reports the unmet conditions. The
 action's operation determines the requirements on a job, so a key, a verb and the operation give the same
@@ -52,8 +52,7 @@ class Capabilities(Protocol):
         """Return whether the backend has a service, or an operation of a service."""
 
     def offers_for(self, job_name: str, need: str, kind: str = "", *, anybody: bool = False) -> bool:
-        """Return `offers` for this job's location; with `anybody`, include operations that this login may not
-        perform."""
+        """Return `offers` for this job's location; with `anybody`, regardless of this login's permissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,7 @@ def allowed_jobs(action: Action, selection: ActionSelection) -> list[Job]:
 
 
 def job_refusal(operation_id: str, job: Job, selection: ActionSelection) -> ActionRefusal | None:
-    """Return why this operation can't run on a job; `None` if it can, or if it is not an operation on
-    jobs."""
+    """Return why this operation can't run on a job; `None` if it can, or does not act on jobs."""
     change = _JOB_CHANGES.get(operation_id)
     if change is None:
         return None

@@ -326,7 +326,7 @@ _TASK = (
 )
 
 _COMPARE = (
-    _act("compare.all", "a", "all", "Show all lines, or only those that differ", footer=True),
+    _act("compare.all", "a", "all", "Show all lines, or only differing lines", footer=True),
     _act("compare.first", "A", "open A", "Open the run A", footer=True),
     _act("compare.second", "B", "open B", "Open the run B", footer=True),
     _act("compare.filter", "slash", "find", "Show the lines that contain a text", footer=True),

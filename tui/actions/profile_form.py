@@ -26,7 +26,7 @@ _FORM = (
     act("form.find", "slash", "find", "Find a field by its name, value or help", when=("readable",)),
     act("form.redo", "U,ctrl+y", "redo", "Redo the undone change", when=("writable", "redo")),
     act("form.fold", "z", "fold", "Open or close the group", footer=False, when=("readable",)),
-    act("form.fold_all", "Z", "fold all", "Close every group, or open the default ones", footer=False,
+    act("form.fold_all", "Z", "fold all", "Close every group, or open the default groups", footer=False,
         when=("readable",)),
     act("form.next_section", "right_square_bracket", "next section", "Next section", footer=False,
         when=("readable",)),

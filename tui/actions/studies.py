@@ -9,7 +9,7 @@ ACTIONS: tuple[Action, ...] = (
     act("studies.launch", "l", "launch", "Choose a profile to launch"),
     act("studies.mark", "space", "mark", "Mark or unmark it", when=("job",)),
     act(
-        "studies.cancel", "c", "cancel", "Cancel it, or the marked ones", operation="job.cancel",
+        "studies.cancel", "c", "cancel", "Cancel it, or the marked jobs", operation="job.cancel",
         confirm=True, needs="jobs.cancel", key_only=True, when=("job",), many=True,
     ),
     act("studies.compare", "P", "compare", "Show the differences between the two marked runs",

@@ -54,7 +54,8 @@ RESET = (
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?2048l\x1b[?1004l\x1b[?7h\x1b[m\x1b[r\x1b[<u"
     "\x1b[?1049l\x1b[?25h"
 )
-"""Resets what Textual's driver enables: mouse, paste, focus, keyboard protocol, screen, cursor."""
+"""Resets the modes that Textual's driver enables: mouse, paste, focus, keyboard protocol, screen and
+cursor."""
 Result = TypeVar("Result")
 
 
@@ -70,7 +71,7 @@ def end_at_once(driver: Driver | None, number: int) -> None:
 
 
 class DisplayApp(App[Result]):
-    """An app with the settings `output` and `slow`, set before it runs. `stock` output is Textual's."""
+    """An app with the settings `output` and `slow`, set before it runs. `stock` selects Textual's output."""
 
     output: Output = "diff"
 
@@ -105,7 +106,7 @@ class DisplayApp(App[Result]):
         if not self.is_headless:
             self._event_loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
-                # Don't use the loop's own handler: a key handler that never returns would delay it.
+                # Don't use the loop's own handler, because a key handler that never returns would delay it.
                 signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
@@ -205,7 +206,7 @@ class DisplayApp(App[Result]):
         self.post_display_hook()
 
     def _console_driver(self) -> ConsoleDriver | None:
-        """Return the driver that accepts our frames; `None` if there is none."""
+        """Return the driver that accepts our frames, or `None`."""
         driver = self._driver
         if self.output != "diff" or driver is None or not self._running or self._closed or self.is_headless:
             return None

@@ -67,7 +67,7 @@ _TABLE = _table()
 
 
 class AsciiFilter(LineFilter):
-    """Replaces drawing characters. Other text, such as a log's, is unchanged."""
+    """Replaces drawing characters. Other text, such as a log line, is unchanged."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments with replaced characters, of the same widths."""

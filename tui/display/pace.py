@@ -1,4 +1,4 @@
-"""Frame pacing: when the next frame may be sent without queueing behind earlier frames.
+"""Frame pacing: the time at which the next frame may be sent without queueing behind earlier frames.
 
 Two methods measure the load of the line. Most terminals answer a cursor position request, which proves that
 everything before the request has arrived, whatever buffers lie between. If the terminal never answers, writes
@@ -79,12 +79,12 @@ class FramePace:
         self._key_at = self._clock()
 
     def key_over(self) -> None:
-        """Record that the key's change is done: its frame need not wait longer."""
+        """Record that the key's change is done, so its frame need not wait longer."""
         if self._key_at is not None:
             self._key_at = min(self._key_at, self._clock() - KEY_TAKES)
 
     def sent(self, count: int) -> str:
-        """Record a sent frame of `count` bytes. Return what to write after it: a request or ""."""
+        """Record a sent frame of `count` bytes. Return the text to write after the frame: a request or ""."""
         now = self._clock()
         if self._key_at is not None and now - self._key_at >= KEY_TAKES:
             self._key_at = None
@@ -122,7 +122,7 @@ class FramePace:
             self._window = min(MAX_WINDOW, self._window + self._window // 4)
 
     def stalled(self, rate: float | None, at: float) -> None:
-        """Record the writer's measurements: the line's rate, and when a write last had to wait."""
+        """Record the writer's measurements: the line's rate, and the time of the last wait."""
         if rate is None or at <= self._rate_at:
             return
         now = self._clock()

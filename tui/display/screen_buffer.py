@@ -72,7 +72,7 @@ class Pen:
         self.style = style
 
     def take(self) -> str:
-        """Return and clear what was written."""
+        """Return and clear the written text."""
         text = "".join(self.out)
         self.out.clear()
         return text
@@ -111,8 +111,8 @@ class ScreenBuffer:
             self._move(move)
         differ = {y: differing(self.rows[y], row) for y, row in changed.items()}
         spans = {y: list(_spans(row, differ[y])) for y, row in changed.items()}
-        # On a slow line small changes, such as a key's, are sent before large ones. The row that a move has
-        # freed comes first, because the pen is there.
+        # On a slow line small changes, such as the change by a key, are sent before large changes. The row
+        # that a move has freed comes first, because the pen is there.
         scattered = self._write_sparse(changed, differ)
         apart = {piece.y for piece in scattered}
         for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
@@ -245,8 +245,7 @@ def _joined(cells: Sequence[str], at: int) -> bool:
 
 
 def _head(cells: Sequence[str | None], x: int) -> str:
-    """Return the character that the cell shows; for the second half of a wide character, the wide
-    character."""
+    """Return the character of a cell; the second half of a wide character returns that character."""
     while x > 0 and cells[x] == "":
         x -= 1
     return (cells[x] if x >= 0 else "") or ""

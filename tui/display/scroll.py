@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 EDGE = 2
-"""Number of cells at the right edge that need not match: the scroll bar's."""
+"""Number of cells at the right edge that need not match, because the scroll bar is there."""
 MIN_ROWS = 3
 MIN_CHANGED = 2
 
@@ -36,7 +36,7 @@ def row_text(chars: Sequence[str | None]) -> RowText:
 def find_move(
     shown: Sequence[Sequence[str | None]], target: Mapping[int, Sequence[str | None]]
 ) -> Move | None:
-    """Return the move that saves most, or `None` if no move saves anything.
+    """Return the move that saves most bytes, or `None` if no move saves any.
 
     `target` holds the rows that differ from `shown`. Only moves of an entire block are considered.
     """

@@ -76,8 +76,7 @@ def change(old: str | None, new: str) -> str:
 
 @lru_cache(maxsize=16384)
 def erasable(style: str) -> bool:
-    """Return whether erasing leaves the same as a blank of this style, i.e. only its background is
-    visible."""
+    """Return whether erasing looks like a blank of this style, i.e. only its background is visible."""
     return not parse(style).flags & _SEEN_ON_BLANKS
 
 

@@ -1,5 +1,4 @@
-"""Writes to the terminal: directly while the line accepts bytes, otherwise in a thread. Counts unsent
-bytes."""
+"""Writes to the terminal: directly while the line accepts bytes, else in a thread. Counts unsent bytes."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
             command_or_problem.argument and command_or_problem.text not in known
         )
         if unfinished and self._fitting and not self._fitting[self._at][0].endswith(" "):
-            # The text is the start of the marked choice: enter runs that choice.
+            # The text is the start of the marked choice, so enter runs that choice.
             command_or_problem = read_command(self._fitting[self._at][0], self._frame)
         if isinstance(command_or_problem, str):
             self._show(event.value, command_or_problem)

@@ -187,7 +187,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     def _on_connection(self, status: ConnectionStatus) -> None:
         # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
-        # has failed: objects created at the start stay alive.
+        # has failed, because objects created at the start stay alive.
         if status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
             if not self._garbage.started:
                 self._garbage.start()
@@ -287,8 +287,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.connection.access
 
     def unbilled(self, job: Job) -> bool:
-        """Return whether the job runs on this machine, where its price is only an estimate of the cloud's
-        price."""
+        """Return whether the job runs on this machine, where its price only estimates the cloud's price."""
         return self.emulates(job.context)
 
     def emulates(self, name: str) -> bool:
@@ -326,7 +325,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         await self.profiles.load(self.connection.context, local=self.bills_nothing)
 
     def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
-        """Show how an operation ended, and read the jobs that it may have changed.
+        """Show the outcome of an operation, and read the jobs that it may have changed.
 
         `cancelling` contains the jobs that the operation cancels; the toast stays until the last of these
         jobs has ended.

@@ -78,7 +78,7 @@ class ContainingApp(App[None]):
             super()._handle_exception(error)
 
     def contain(self, error: Exception, pump: MessagePump | None) -> bool:
-        """Show the error in its dialog or boundary; return False without one. `pump` handled a message."""
+        """Show the error in its dialog or boundary; return False without either. `pump` handled a message."""
         place = _place_of(error, pump, self)
         if place is None:
             return False
@@ -115,7 +115,7 @@ def _place_of(error: Exception, pump: MessagePump | None, app: App[Any]) -> Plac
         return handling
     for widget in reversed(widgets):
         place = _place_around(widget)
-        # A dialog that failed during its creation is not shown: the code that was opening it failed.
+        # A dialog that failed during its creation is not shown, because the code that was opening it failed.
         if place is None:
             continue
         shown = place in app.screen_stack if isinstance(place, ModalScreen) else place.widget.is_attached

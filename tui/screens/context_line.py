@@ -53,7 +53,7 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content.styled(f"{suspended} suspended", "$text-muted"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
-    # The emulator bills nothing: its jobs are never added to billed jobs.
+    # The emulator bills nothing, so its jobs are never added to billed jobs.
     free = console.bills_nothing
     rate = console.costs.total_text(job for job in machines if free or not console.unbilled(job))
     rate = " + ".join(filter(None, (rate, console.standing.text())))

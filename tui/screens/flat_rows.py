@@ -106,7 +106,7 @@ class FlatRows(Generic[T]):
         return all(word in text for word in words)
 
     def count_text(self) -> str:
-        """Return `3 of 8 schedules`; "" if there are none."""
+        """Return `3 of 8 schedules`; "" for an empty list."""
         shown, total = len(self._shown), len(self.items)
         if not total:
             return ""
@@ -136,7 +136,7 @@ class FlatRows(Generic[T]):
         self._screen.app.push_screen(ConfirmScreen(question, [item.name, *more]), answered)
 
     def run(self, change: Change, name: str) -> None:
-        """Run the change, show the changed item and how it ended, and read the list again."""
+        """Run the change, show the changed item and the outcome, and read the list again."""
 
         async def changed() -> None:
             outcome = await change()

@@ -216,8 +216,7 @@ class FrameScreen(Screen[None]):
         return available(action, selection)
 
     def group_reason(self) -> str:
-        """Return why an action that needs one context is refused: a group is open; "" if there is no
-        group."""
+        """Return why an action that needs one context is refused in a group; "" outside a group."""
         connection = getattr(self.app, "connection", None)
         context: Context | None = connection.context if connection is not None else None
         if context is None or context.kind != "group":
@@ -225,8 +224,7 @@ class FrameScreen(Screen[None]):
         return f"{one_context(context)} :context opens it."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key is handled here. A key of an inactive scope falls through to the next
-        scope."""
+        """Return whether a key is handled here. A key of an inactive scope goes to the next scope."""
         if action == "do" and parameters:
             return _scope_of(str(parameters[0])) in self.scopes()
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""Polling of data that no store holds: a list reads the data while its screen is shown."""
+"""Polling of data that no store holds. A list reads the data while its screen is shown."""
 
 from __future__ import annotations
 

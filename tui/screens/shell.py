@@ -80,7 +80,8 @@ async def _open(console: ConsoleApp, job: Job, replica: str) -> None:
 
 
 async def _in_the_browser(console: ConsoleApp, job: Job, replica: str) -> None:
-    """Open, show and copy the address of the replica's shell. Without an address, show how to get one."""
+    """Open, show and copy the address of the replica's shell. Without an address, explain how to enable
+    shells."""
     from tui.actions.operations.shells import ENABLE, IN_THE_BROWSER, web_shell  # noqa: PLC0415 - rarely used
 
     assert console.session is not None

@@ -15,8 +15,8 @@ def background(
 ) -> None:
     """Run `work` on the event loop. `exclusive` cancels other work of the group.
 
-    The function is passed instead of its coroutine: if it is cancelled before it starts, no unawaited
-    coroutine is left. The pane or screen of the node, or the app (`ContainingApp`), shows an error.
+    The function is passed instead of its coroutine, because a coroutine that is cancelled before its start
+    would stay unawaited. The pane or screen of the node, or the app (`ContainingApp`), shows an error.
     """
 
     async def contained() -> None:

@@ -94,7 +94,7 @@ class Journal:
     def read_audit(self) -> list[Event]:
         """Return operations that other processes added since the last call, oldest first (blocking).
 
-        The first call reads only the end of the file. Unreadable lines are skipped: the file may be
+        The first call reads only the end of the file. Unreadable lines are skipped, because the file may be
         truncated, or written by another version.
         """
         try:
@@ -161,7 +161,7 @@ class Journal:
     def launched(self, contexts: Collection[str]) -> set[str]:
         """Return the names of the jobs launched in these contexts that `read_launches` has read so far.
         Deleted jobs are included, because their outputs may still exist."""
-        # Copy at once: another thread may be reading.
+        # Copy at once, because another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
         return {name for context_counts in counts for name, times in context_counts if times > 0}
 

@@ -24,8 +24,7 @@ class UiState:
         self._lock = Lock()
 
     def theme(self, settings_theme: str) -> str:
-        """Return the theme to start with: the last choice, or the theme in the settings, which may be
-        empty."""
+        """Return the first theme: the last choice, or else the settings' theme, which may be empty."""
         saved = self._read()
         if "theme" in saved and saved.get("instead_of") == settings_theme:
             return str(saved["theme"])
@@ -36,7 +35,7 @@ class UiState:
         self._change(lambda kept: kept.update(theme=theme, instead_of=settings_theme))
 
     def view(self, context: str, name: str) -> dict[str, Any]:
-        """Return the saved view of this list in this context; empty if there is none."""
+        """Return the saved view of this list in this context, or an empty view."""
         state: Any = self._read()
         for key in ("views", context, name):
             state = state.get(key) if isinstance(state, dict) else None

@@ -42,8 +42,8 @@ VERBS = {
     "resources": ("tui.verbs.resources.verbs", "List, create, reboot and delete persistent resources."),
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),
-    "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
-    "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current ones."),
+    "quotas": ("tui.verbs.quotas", "Show training quotas: limit, usage and free amount."),
+    "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current prices."),
     "emulator": ("tui.verbs.emulator.group", "Start, stop and inspect the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),
     "doctor": ("tui.verbs.doctor", "Check what works, what does not, and how to fix it."),
@@ -122,7 +122,7 @@ def run() -> int:
         # The interpreter would print the error of its own last flush.
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe: write nothing more while the interpreter ends.
+        # The reader closed the pipe. Write nothing more while the interpreter ends.
         sys.stdout = None  # type: ignore[assignment]
     except OSError as error:
         from tui.verbs.output import print_error
@@ -134,8 +134,7 @@ def run() -> int:
 
 
 def _run() -> int:
-    """Run the verb and print its failure. Return the exit code. Raises OSError if the output can't be
-    written."""
+    """Run the verb and print its failure. Return the exit code. Raises OSError for unwritable output."""
     code: Any
     try:
         code = cli.main(standalone_mode=False)

@@ -84,7 +84,7 @@ async def jobs(run: Run, query: str) -> int:
 
 
 def _first_run(context: Context) -> str:
-    """Return the hint of an empty list: how to launch a first job."""
+    """Return the hint for an empty list, with the command that launches a first job."""
     if context.kind == "group":
         return f"No jobs here yet. {one_context(context)}"
     profile, does = context.first_profile

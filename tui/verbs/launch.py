@@ -173,8 +173,8 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     """Fill in the placeholders of the request's name; list jobs only for `{n}`.
 
     A deleted job's name is not reused, because its outputs may still exist. Raises VerbFailure if the service
-    would refuse the name. A dry run needs no service: jobs that can't be listed within `NAMES` seconds don't
-    count.
+    would refuse the name. A dry run needs no service, so jobs that can't be listed within `NAMES` seconds
+    don't count.
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
@@ -205,7 +205,7 @@ def _must_be_launchable_as(request: Request) -> Request:
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:
-    """Return the request with its name, for display and export: no service is called, and `{n}` is 1."""
+    """Return the request with its name, for display and export. No service is called, and `{n}` is 1."""
     profile = find(reference, profile_folder(run.settings))
     if "{n}" in str(request.custom_job.get("displayName")):
         note("note: the number in the name is assigned at launch.")
@@ -246,7 +246,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
 
 
 def _question(request: Request, context: Context, fatal: Sequence[Check], price: Estimate) -> str:
-    """Return the question before a launch: the job, its cost, and why it would fail."""
+    """Return the question before a launch: the job, its cost, and the reason why it would fail."""
     body = request.custom_job
     action = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
     cost = f"Price: {price_words(price, billed=context.billed)}"
@@ -268,7 +268,7 @@ def _state_words(job: Job) -> str:
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Print on stderr how the job progresses until it ends. An interrupt does not end the job."""
+    """Print the job's progress on stderr until the job ends. An interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
     silent, shown = 0.0, _state_words(job)
     note(shown)

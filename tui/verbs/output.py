@@ -62,7 +62,7 @@ def print_interrupted(*, as_json: bool, fix: str = "") -> int:
 def crash(error: BaseException) -> int:
     """Write the traceback of an internal error to a file. Return the exit code."""
     where = crash_log.write(error)
-    # Mask before cutting: the start of a secret is not recognised.
+    # Mask before cutting, because the start of a secret is not recognised.
     words = plain(mask_text(str(error)))[:200]
     message = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."
     return print_error(

@@ -1,4 +1,4 @@
-"""`vxtui prices`: hourly machine prices; `refresh` reads current ones from the billing catalogue."""
+"""`vxtui prices`: hourly machine prices; `refresh` reads current prices from the billing catalogue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRATEGIES = ("STANDARD", "SPOT")
 @click.option("--region", metavar="REGION", help="Region instead of the context's first.")
 @verb(READS)
 async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> None:
-    """Show the hourly price of MACHINE with its accelerators; of all machines if none is named.
+    """Show the hourly price of MACHINE with its accelerators; without MACHINE, of all machines.
 
     With the single word `refresh`, read current prices from the Cloud Billing catalogue.
     """

@@ -29,7 +29,7 @@ STATUSES = ("fits", "unknown", "short")
 @click.option("--fit", "profile", metavar="PROFILE", help="Show the regions where this profile fits.")
 @verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
-    """Show training quotas: limit, used, free; or where a profile fits."""
+    """Show training quotas with limit, usage and free amount, or the regions where a profile fits."""
     check_regions(regions, run.context)
     if profile is not None:
         await _show_fit(run, profile, regions)
@@ -48,7 +48,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
 
 
 async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
-    """Print regions with their status; those without the profile's accelerators only if named."""
+    """Print regions with their status; regions without the profile's accelerators only if named."""
     job = prepare(run, profile, ()).custom_job
     async with run.backend() as backend:
         home = backend.info.regions

@@ -1,4 +1,4 @@
-"""The runtime of a verb: common options, the read-only check, an open backend, errors as exit codes."""
+"""The runtime of a verb: common options, the read-only check, an open backend, and errors as exit codes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Run:
     async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
         """Connect the backend of the open or another context; for a group, every reachable member."""
         async with open_backend(context or self.context, self.settings) as backend:
-            # A verb reads once: a member that connects later would be missing from its result.
+            # A verb reads once, so a member that connects later would be missing from its result.
             await backend.settle()
             if context is None or context == self.context:
                 async for text in self.job_operations(backend).unfinished():
@@ -120,8 +120,7 @@ class Run:
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
-        """Return the operations that start and stop this machine's emulator and inject faults, for a local
-        context."""
+        """Return the operations on this machine's emulator (start, stop and faults), for a local context."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
 
     def kubernetes_operations(self) -> KubernetesOperations:
@@ -315,7 +314,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
     If several share the name, return the only active job, or with `ended` the only ended job.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no job matches.
         VerbFailure: the name is ambiguous; the message lists the jobs.
     """
     matches = await backend.find_jobs(reference)
@@ -343,7 +342,7 @@ async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> 
 
 
 def _told_apart_by(jobs: Sequence[Job]) -> str:
-    """Return how to identify one of these jobs. Two contexts of one service list the same job twice."""
+    """Return a hint that distinguishes these jobs. Two contexts of one service list the same job twice."""
     if len({job.id for job in jobs}) == len(jobs):
         return "Use the id."
     if len({job.name for job in jobs}) == len(jobs):
@@ -352,7 +351,7 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
 
 
 async def parent_of(backend: Backend, job: Job) -> Job | None:
-    """Return the parent of the job; `None` if there is none, or it can't be read."""
+    """Return the parent of the job; `None` without a parent, or if the parent can't be read."""
     try:
         return await backend.parent_of(job)
     except BackendError:
@@ -374,7 +373,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
 
 
 def task_choice(job: Job, verb: str) -> str:
-    """Return how to name one of a job's tasks that have a job, the failed or running tasks first."""
+    """Return a hint with the tasks that have a job, the failed or running tasks first."""
     having = [task for task in job.tasks if task.jobs]
     order = (JobState.FAILED, JobState.RUNNING)
     having.sort(key=lambda task: order.index(task.state) if task.state in order else len(order))
@@ -389,8 +388,8 @@ def task_choice(job: Job, verb: str) -> str:
 
 
 def task_named(job: Job, reference: str, verb: str) -> Task:
-    """Return the task of a job with this id, or with this name if only one has it. Raises VerbFailure if
-    there is none, if several share the name, or if it has no job."""
+    """Return the task of a job with this id, or with this name if only one has it. Raises VerbFailure if no
+    task matches, if several share the name, or if the task has no job."""
     matches = [task for task in job.tasks if task.id == reference] or [
         task for task in job.tasks if task.name == reference
     ]

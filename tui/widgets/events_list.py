@@ -32,7 +32,7 @@ _STYLES = {
 
 
 class EventsList(Table):
-    """One row per event, oldest first. The row's key is the event's."""
+    """One row per event, oldest first. The row's key is the event's key."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)

@@ -85,7 +85,7 @@ class FilterBar(HorizontalGroup):
         """Show the line and type into it."""
         self.display = True
         self._back_to = self.screen.focused
-        # Set the focus at once instead of by a message: the next key may already be waiting.
+        # Set the focus at once instead of by a message, because the next key may already be waiting.
         self.screen.set_focus(self.query_one(Input))
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""A notice for empty, loading and failed screens: what is missing, the reason, and the key that helps."""
+"""A notice for empty, loading and failed screens: the missing content, the reason, and the key that helps."""
 
 from __future__ import annotations
 

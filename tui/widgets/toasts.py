@@ -85,7 +85,7 @@ class ToastApp(App[Result]):
         return None if toast is None or toast.has_expired else toast
 
     def _on_notify(self, event: Notify) -> None:
-        """Make room before Textual adds the new toast: errors stay longest, then the newest."""
+        """Make room before Textual adds the new toast. Errors stay longest, then the newest toasts."""
         new = event.notification
         shown = [
             notification

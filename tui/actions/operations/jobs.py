@@ -209,7 +209,7 @@ class JobOperations:
         self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]
     ) -> dict[str, Any]:
         """Return the CustomJob to send, with its package uploaded."""
-        # Import it only here: few profiles have a package.
+        # Import the module only here, because few profiles have a package.
         from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415
 
         try:

@@ -12,7 +12,7 @@ from tui.domain.resources.persistent import PersistentResource
 
 
 class ResourceOperations:
-    """Operations on persistent resources through one open backend. The service completes each in the
+    """Operations on persistent resources through one backend. The service completes each in the
     background."""
 
     def __init__(self, runner: OperationRunner, backend: Backend) -> None:

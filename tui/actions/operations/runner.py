@@ -1,4 +1,5 @@
-"""The common part of operations: check read-only, run, write the audit journal, and report the outcome."""
+"""The common part of operations: check the read-only mode, run, write the audit journal, and report the
+outcome."""
 
 from __future__ import annotations
 
@@ -58,9 +59,8 @@ class OperationRunner:
         projects: Mapping[str, str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        """Set the context and the journal. `projects` maps the contexts of a group's members to their
-        projects. `warn` reports to the user that the audit journal can't be written; by default, an event
-        reports it."""
+        """Set the context. `projects` maps the contexts of a group's members to their projects. `warn`
+        reports an unwritable audit journal to the user; by default, an event reports it."""
         self.context = context
         self.access = access
         self.journal = journal

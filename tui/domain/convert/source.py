@@ -59,7 +59,8 @@ class ConversionSource:
         return at(self.value, *path)
 
     def fixed(self, *path: str | int) -> Any:
-        """Return the value at a path; a reference becomes the parameter's default, or None without one."""
+        """Return the value at a path; a reference becomes the parameter's default, or None without a
+        default."""
         value = self.take(*path)
         if not isinstance(value, str) or not REFERENCE.search(value):
             return value

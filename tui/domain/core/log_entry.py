@@ -61,7 +61,7 @@ class LogEntry:
     nanos: int = 0
     """Nanoseconds below the microsecond of `timestamp`, 0 to 999: the service orders by them."""
     label: Severity | None = None
-    """The service's severity, if it differs from the line's."""
+    """The severity from the service, if it differs from the line's own severity."""
 
     @property
     def key(self) -> tuple[datetime, int, str, str]:

@@ -18,7 +18,7 @@ _SEQUENCE = re.compile(
     re.VERBOSE,
 )
 _LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\n]")
-# A file of NULs has millions of them: replace each run in one call.
+# Replace each run in one call, because a file of NULs has millions of them.
 _RUN = re.compile(f"{_LEFT_OVER.pattern}+")
 _PICTURES = {
     code: 0x2400 + code if code < 0x20 else 0x2421 if code == 0x7F else 0xFFFD

@@ -22,8 +22,8 @@ REMOVED = _Removed()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit that sets `path` to `value` and creates missing mappings. The length of a list as the index
-    appends an element. The value `REMOVED` removes `path`. `insert` inserts into a list at the index."""
+    """An edit that sets `path` to `value` and creates missing mappings. An index equal to the length of a
+    list appends an element. The value `REMOVED` removes `path`. `insert` inserts into a list at the index."""
 
     path: Path
     value: Any

@@ -1,4 +1,5 @@
-"""The fields of an endpoint and of its deployed models: their list, `vxtui endpoints` and its `--json`."""
+"""The fields of an endpoint and of its deployed models, for their list, `vxtui endpoints` and its
+`--json`."""
 
 from __future__ import annotations
 

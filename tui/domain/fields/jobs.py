@@ -1,4 +1,4 @@
-"""The fields of a job: the jobs list, `vxtui jobs` and a job's `--json`."""
+"""The fields of a job, for the jobs list, `vxtui jobs` and a job's `--json`."""
 
 from __future__ import annotations
 

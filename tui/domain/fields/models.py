@@ -1,4 +1,4 @@
-"""The fields of a model's version: the models' list, `vxtui models` and its `--json`."""
+"""The fields of a model's version, for the models' list, `vxtui models` and its `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a pipeline's tasks: their tree on the screen and in `vxtui tasks`."""
+"""The columns of a pipeline's tasks, for their tree on the screen and in `vxtui tasks`."""
 
 from __future__ import annotations
 

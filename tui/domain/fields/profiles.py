@@ -1,4 +1,4 @@
-"""The fields of a profile: the profiles' list, `vxtui profiles list` and its `--json`."""
+"""The fields of a profile, for the profiles' list, `vxtui profiles list` and its `--json`."""
 
 from __future__ import annotations
 

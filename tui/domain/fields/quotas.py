@@ -1,4 +1,4 @@
-"""The fields of a quota: the quotas' list, `vxtui quotas` and its `--json`."""
+"""The fields of a quota, for the quotas' list, `vxtui quotas` and its `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a replica: the replicas' tab, `vxtui describe` and a job's `--json`."""
+"""The fields of a replica, for the replicas' tab, `vxtui describe` and a job's `--json`."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
         cell=_network, sort=_traffic),
     Field("machine", "MACHINE", 14, max_width=40, rank=9, only="screen",
         cell=lambda row: muted(row.replica.node)),
-    # The node replaces the machine type: users need it when a replica fails or lags.
+    # The node replaces the machine type, because users need the node when a replica fails or lags.
     Field("node", "NODE", 8, max_width=40, rank=1, ends=True, optional=True,
         cell=lambda row: muted(row.replica.node),
         json=lambda row: row.replica.node or None, help="Name of its machine"),

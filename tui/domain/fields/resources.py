@@ -1,4 +1,4 @@
-"""The fields of a persistent resource and its pools: their list, `vxtui resources` and its `--json`."""
+"""The fields of a persistent resource and its pools, for their list, `vxtui resources` and its `--json`."""
 
 from __future__ import annotations
 

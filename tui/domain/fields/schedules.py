@@ -1,4 +1,4 @@
-"""The fields of a schedule: the schedules' list, `vxtui schedules` and its `--json`."""
+"""The fields of a schedule, for the schedules' list, `vxtui schedules` and its `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of a task: the tasks' tab and `--json`."""
+"""The fields of a task, for the tasks' tab and `--json`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
     Field("id", "TASK", 16, max_width=40,
         cell=lambda task: Cell(task.id, strong=task.state.active),
         json=lambda task: task.id, help="Id, unique within the job"),
-    Field("name", json=lambda task: task.name or task.id, help="Name, or the id of a task without one"),
+    Field("name", json=lambda task: task.name or task.id, help="Name, or the id of a task without a name"),
     Field("parent", json=lambda task: task.parent or None, help="Id of the parent task"),
     Field("state", "STATE", 12, max_width=18,
         cell=lambda task: state_cell(task.state), json=lambda task: task.state.value,

@@ -1,4 +1,4 @@
-"""The columns of a study's trials: their tab and `vxtui tasks`."""
+"""The columns of a study's trials, for their tab and `vxtui tasks`."""
 
 from __future__ import annotations
 

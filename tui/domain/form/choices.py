@@ -150,8 +150,8 @@ def accelerators_in(region: str) -> list[Choice]:
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
-    """Return the machines that accept an accelerator; without one, machines with the region's built-in
-    accelerators."""
+    """Return the machines that accept an accelerator; without an accelerator, machines with the region's
+    built-in accelerators."""
     known = region_accelerators().get(region)
     return [
         Choice(machine.name, machine_summary(machine, kind))

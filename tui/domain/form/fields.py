@@ -170,7 +170,7 @@ PACKAGE = _fields(
         "package.requirements",
         "requirements",
         "File with the requirements to install.",
-        "requirements.txt, if there is one",
+        "requirements.txt, if it exists",
     ),
     ("package.exclude", "left out", "Patterns of files to leave out, as in .gitignore."),
     ("package.executorImage", "executor image", "Image on which the package is installed or built."),

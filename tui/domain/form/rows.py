@@ -385,7 +385,7 @@ class _Builder:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
     def _unknown_in(self, path: Path, value: Any, known: Mapping[str, FieldType]) -> None:
-        """Add rows for unknown names: each has its problem and can be fixed or removed."""
+        """Add rows for unknown names. Each row shows its problem and can be fixed or removed."""
         for name, inner in value.items() if isinstance(value, Mapping) else ():
             here = (*path, name)
             kind = known.get(camel(str(name)))

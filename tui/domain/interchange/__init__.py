@@ -1,4 +1,4 @@
-"""Converts custom jobs from and to gcloud, REST and Python. Pure: callers read files."""
+"""Converts custom jobs from and to gcloud, REST and Python. Callers read the files."""
 
 from tui.domain.interchange.config_files import ConfigFile, read_config
 from tui.domain.interchange.exports import (

@@ -72,7 +72,7 @@ def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = 
 
 
 def of_tuning(resource: Mapping[str, Any], *, project: str, region: str) -> Command:
-    """Return the command that creates a HyperparameterTuningJob (REST format): its config has all fields
+    """Return the command that creates a HyperparameterTuningJob (REST format). Its config has all fields
     except the header."""
     rest = {name: value for name, value in resource.items() if name not in RESOURCE}
     config = render_new(rest)

@@ -140,8 +140,8 @@ def job_of(
 def _diagnosis(
     obj: Obj, related: RelatedObjects, state: JobState, first: ReplicaFailure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """Return the next step: what a waiting job needs, or the remedy for the job's last failure. `state` is
-    the state of the job, or FAILED if the failed replica has not restarted so far."""
+    """Return the next step: the requirement of a waiting job, or the remedy for the job's last failure.
+    `state` is the state of the job, or FAILED if the failed replica has not restarted so far."""
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
         return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")
@@ -422,7 +422,7 @@ def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
 
 
 def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | None:
-    """Return when the job's first pod started running, if known.
+    """Return the time at which the job's first pod started running, if known.
 
     A job whose first pods were replaced started about when its operator began to create pods.
     """
@@ -445,7 +445,8 @@ def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | 
 
 
 def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> datetime | None:
-    """Return when the job's pods started after a restart of all; None if they only started `first`."""
+    """Return the time at which the job's pods started after a restart of all; None if they only started
+    `first`."""
     pods = [pod for pod in related.pods if not pod.state.terminal] or related.pods
     starts = [pod.started for pod in pods if pod.started is not None]
     again = any(pod.restarts for pod in pods) or _set_restarts(obj, related)
@@ -455,7 +456,7 @@ def attempt_time(obj: Obj, first: datetime | None, related: RelatedObjects) -> d
 
 
 def _began(obj: Obj, related: RelatedObjects) -> datetime | None:
-    """Return when the operator began to create pods, after the last suspension."""
+    """Return the time at which the operator began to create pods, after the last suspension."""
     admitted = condition(related.workload or {}, "Admitted")
     lifted = [entry for entry in conditions_of(obj) if entry.type == "Suspended" and not entry.true]
     started = at(obj, "status", "startTime") or at(obj, "metadata", "creationTimestamp")

@@ -59,8 +59,7 @@ class Pod:
     started: datetime | None = None
     """Time at which the newest run of the pod's container started."""
     first_started: datetime | None = None
-    """Time at which the first run started, or shortly before. A pod has the times of its last two runs
-    only."""
+    """Time of the first run's start, or shortly before. A pod has the times of its last two runs only."""
     ended: datetime | None = None
     exit_code: int | None = None
     restarts: int = 0

@@ -153,8 +153,7 @@ class _Pool:
 
 
 def _node_pools(cluster: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
-    """Yield the quotas of each node pool. The limit counts only nodes that accept pods; the usage counts all
-    nodes."""
+    """Yield each node pool's quotas. The limit counts nodes that accept pods; the usage counts all nodes."""
     pools: dict[tuple[str, bool], _Pool] = {}
     of_node: dict[str, _Pool] = {}
     for node in cluster.nodes or ():

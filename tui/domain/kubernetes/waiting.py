@@ -169,7 +169,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
 
 
 def _possible_flavors(message: str) -> str:
-    """Reduce Kueue's message for each pod set to the flavors that could ever fit, if any exist."""
+    """Reduce Kueue's message for each pod set to the flavors that could ever fit, unless no flavor could."""
     pod_sets = []
     for pod_set in message.split("; "):
         head, _, text = pod_set.partition(": ")

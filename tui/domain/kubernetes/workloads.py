@@ -221,8 +221,7 @@ def _group(
 
 
 def container_index(pod: Mapping[str, Any], name: str) -> int:
-    """Return the index of the training container: the container with this name, or the first if none has
-    it."""
+    """Return the index of the training container: the container with this name, or else the first."""
     containers = elements(pod, "containers")
     return next((i for i, c in enumerate(containers) if name and fields(c).get("name") == name), 0)
 

@@ -31,7 +31,7 @@ _NUMBERS = {10: 100, 20: 100, 30: 200, 40: 400, 50: 500, 60: 600}
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """A JSON line: its payload without severity and time, and these two (time in ns), `None` if missing."""
+    """A JSON line: its payload without severity and time, and both (the time in ns), `None` if missing."""
 
     payload: dict[str, Any]
     severity: int | None = None

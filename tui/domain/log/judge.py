@@ -45,7 +45,7 @@ def _learn(start: str) -> _Shape:
 
 
 class SeverityJudge:
-    """Judges the lines of each source in their order: a traceback has the severity of its first line."""
+    """Judges the lines of each source in order. A traceback has the severity of its first line."""
 
     def __init__(self) -> None:
         self._stdout: dict[str, Severity] = {}

@@ -33,8 +33,7 @@ _MOST_MEMORY = 16 << 20
 
 
 class PatternError(ValueError):
-    """The text is not a regular expression, or can't be searched in linear time; the message gives the
-    reason."""
+    """The text is not a regular expression or needs more than linear time; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ class Pattern:
         return self._engine.spans(text)
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
-        """Yield the indexes of the matching lines; `whole` is the lines joined by newlines, their only line
-        breaks."""
+        """Yield the indexes of the matching lines; `whole` is the lines, joined by their only line breaks."""
         return self._engine.among(whole, lines)
 
 
@@ -93,7 +91,7 @@ class _Python:
                 return
             yield at
             if at + 1 == len(lines):
-                # Stop: an empty match after the last line would repeat forever.
+                # Stop, because an empty match after the last line would repeat forever.
                 return
             match = self._block.search(whole, ends[at])
 

@@ -123,8 +123,7 @@ def collapsed(text: str) -> str:
 
 
 def _is_level(start: str, begin: int, end: int) -> bool:
-    """Return whether a word stands where a log level would; the same word within a sentence is not a
-    level."""
+    """Return whether a word is at the position of a log level. A word within a sentence is not a level."""
     before, after = start[begin - 1 : begin], start[end : end + 1]
     if before.isalnum() or after.isalnum() or "_" in {before, after}:
         return False
@@ -168,8 +167,7 @@ def fails(text: str) -> bool:
 
 
 def continues(text: str, within: bool) -> bool:
-    """Return whether a line belongs to the message of the previous line; `within` is the result for that
-    line."""
+    """Return whether a line continues the previous line's message; `within` is the result for that line."""
     prefix = _LAUNCHER.match(text)
     body = text[prefix.end() : BEGINNING] if prefix else text[:BEGINNING]
     if not body[:1].strip() or _SIGNS.fullmatch(body):

@@ -1,5 +1,4 @@
-"""The fields of a pipeline job in REST format, as data (docs/facts/vertex.md 11.1), and of a profile's
-body."""
+"""The fields of a pipeline job (REST format) and of a profile's body, as data (docs/facts/vertex.md 11.1)."""
 
 from __future__ import annotations
 

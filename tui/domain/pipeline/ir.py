@@ -218,7 +218,7 @@ class PipelineReader:
         self.problems.append((where, message))
 
     def _fields(self, value: Any, *path: str, where: Path = ()) -> Json:
-        """Return the mapping at `path` below `where`, whose value is `value`; empty if there is none."""
+        """Return the mapping at `path` below `where`, whose value is `value`, or an empty mapping."""
         for part in path:
             value, where = (value.get(part) if isinstance(value, Mapping) else None), (*where, part)
         if value is not None and not isinstance(value, Mapping):
@@ -235,7 +235,7 @@ class PipelineReader:
         parameters = self._each(value, "inputDefinitions", "parameters", where=where)
         outputs = self._each(value, "outputDefinitions", "parameters", where=where)
         artifacts = self._each(value, "outputDefinitions", "artifacts", where=where)
-        # Only validate the artifacts: the tasks name the ones that they use.
+        # Only validate the artifacts, because the tasks name the artifacts that they use.
         self._fields(value, "inputDefinitions", "artifacts", where=where)
         dag = executor = None
         if value.get("dag") is not None:

@@ -21,11 +21,11 @@ from tui.domain.spec.spec_format import Attachment, BodyInput, KnownJob, SpecFor
 ReadTemplate = Callable[[str, str], Template]
 """Function that reads the file that a profile names; the first argument is the profile's file."""
 _ONLY_THERE = {"jobDetail", "templateMetadata", "scheduleName"}
-"""Fields of a PipelineJob that only the service fills, besides the common ones of all jobs."""
+"""Fields of a PipelineJob that only the service fills, besides the fields common to all jobs."""
 
 
 class PipelineJobFormat(SpecFormat):
-    """The body `pipelineJob`. It wraps no custom job: the run creates the jobs of its tasks."""
+    """The body `pipelineJob`. The body wraps no custom job, because the run creates the jobs of its tasks."""
 
     body = "pipelineJob"
     fields: FieldType = PIPELINE_JOB_BODY

@@ -1,5 +1,4 @@
-"""The machines of a pipeline's executors, from the resources of their containers (docs/facts/vertex.md
-11.3)."""
+"""Machines of a pipeline's executors, from their containers' resources (docs/facts/vertex.md 11.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rerun of a pipeline: succeeded tasks come from the service's cache, and the other tasks run again."""
+"""Rerun of a pipeline: the service's cache has the results of succeeded tasks, and other tasks run again."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _URI = re.compile(r"gs://[^/\s]+/\S+|https://[a-z0-9-]+-kfp\.pkg\.dev/[^/\s]+/[^
 
 
 def body_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the pipeline body of a job (REST format); empty if it has none."""
+    """Return the pipeline body of a job (REST format), or an empty mapping."""
     return job.get(BODY) or {}
 
 

@@ -92,8 +92,7 @@ def done(branches: Mapping[str, Branch], id: str) -> tuple[int, int]:
 
 
 def first_failed(branches: Mapping[str, Branch], after: str = "") -> str:
-    """Return the id of the next failed task without parts, wrapping at the end; "" if there is no failed
-    task."""
+    """Return the id of the next failed task without parts, wrapping at the end; "" without failures."""
     ids = list(branches)
     start = ids.index(after) + 1 if after in branches else 0
     for id in (*ids[start:], *ids[:start]):
@@ -114,8 +113,8 @@ def above(branches: Mapping[str, Branch], id: str) -> list[str]:
 
 
 def timeline(task: Task, begin: datetime, end: datetime, width: int, now: datetime) -> tuple[int, int]:
-    """Return the first cell and length of a task's bar in `width` cells from `begin` to `end`; length 0
-    outside."""
+    """Return the first cell and length of a task's bar in `width` cells; length 0 outside `begin` to
+    `end`."""
     span = (end - begin).total_seconds()
     if task.start_time is None or width <= 0:
         return 0, 0

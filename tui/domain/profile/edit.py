@@ -49,7 +49,7 @@ def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = Fal
 
 
 def documents(text: str) -> list[str]:
-    """Split the text before each of its documents; one part if it has one, or can't be read."""
+    """Split the text before each of its documents. A single document, or unreadable text, is one part."""
     try:
         parsed = parse_all(text.removeprefix("\ufeff"))
     except NotYaml:

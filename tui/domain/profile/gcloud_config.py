@@ -153,7 +153,7 @@ def has_one_task(pool: Mapping[str, Any]) -> bool:
 
 
 def repeated_keys(document: Document) -> list[Problem]:
-    """Return a warning for each key that appears twice, like gcloud's."""
+    """Return a warning for each key that appears twice, because gcloud warns too."""
     return [
         replace(
             problem,

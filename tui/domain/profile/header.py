@@ -26,7 +26,7 @@ def header_fields() -> dict[str, FieldType]:
 
 
 def body_in(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Problem]]:
-    """Return the key of the file's body, and its problems: a header has exactly one body."""
+    """Return the key of the file's body, and its problems. A header has exactly one body."""
     spelled = {camel(str(key)): str(key) for key in document.value}
     present = [body for body in bodies() if body in spelled]
     if len(present) > 1:

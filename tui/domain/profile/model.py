@@ -218,8 +218,7 @@ class Profile:
         )
 
     def _job(self, body: Mapping[str, Any], values: Mapping[str, Value], checker: Checker) -> dict[str, Any]:
-        """Return the custom job in REST format: the header's fields, the spec, and the body's other
-        fields."""
+        """Return the custom job in REST format, from the header, the spec, and the body's other fields."""
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values))}
         spec = self.format.spec(body)
         if spec is not None:

@@ -164,8 +164,7 @@ def parts_of(resource: Mapping[str, Any]) -> list[CostPart]:
 
 
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
-    """Return why a CustomJob in REST format can't run on these pools; "" if it can (docs/facts/vertex.md
-    12.2)."""
+    """Return why a CustomJob (REST format) can't run on these pools, or "" (docs/facts/vertex.md 12.2)."""
     free = list(pools)
     reserved: dict[str, int] = {}
     for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):

@@ -23,7 +23,7 @@ _COUNTED = 1000
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
     """A rule for schedules; `check` yields its findings. The emulator refuses violations of an `emulated`
-    rule: they are errors there."""
+    rule, so they are errors there."""
 
     id: str
     source: str

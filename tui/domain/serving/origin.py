@@ -21,7 +21,7 @@ def made_by(model: Model, jobs: Mapping[str, Job], outputs: Mapping[str, str]) -
             return job.name
     if not model.artifacts:
         return ""
-    # The longest folder is the closest one: a folder may contain the folders of several jobs.
+    # The longest folder is the closest folder, because a folder may contain the folders of several jobs.
     holding = [
         (len(folder), name) for name, folder in outputs.items() if folder and below(model.artifacts, folder)
     ]

@@ -36,8 +36,7 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """Return the traffic split for a model before its deployment. The model has the id `NEW`. Raises
-    SplitError."""
+    """Return the traffic split before the deployment of a model, whose id is `NEW`. Raises SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 

@@ -1,4 +1,4 @@
-"""Reads shell scripts as bash does, without running them. Pure: callers read files and the environment."""
+"""Reads shell scripts as bash does, without running them. Callers read the files and the environment."""
 
 from tui.domain.shell.interpreter import read_script
 from tui.domain.shell.script import Call, NotRead, Outside, Script, Word

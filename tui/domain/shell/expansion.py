@@ -152,7 +152,7 @@ class Expander:
             elif source.startswith("$'", at):
                 end = end_of(source, at)
                 escaped = ansi_c(source[at + 2 : end - 1])
-                # Remove the character: it would be an open value.
+                # Remove the character, because it would be an open value.
                 fields.add(OPEN.sub("\ufffd", escaped))
                 at = end
             elif char == '"' or source.startswith('$"', at):

@@ -17,7 +17,7 @@ _MOST_PARSED = 500_000
 _MOST_PIPES = 2000
 """Maximum number of `|` that are parsed: the memory of the parser grows with their square."""
 _SECONDS = 5.0
-"""Longest reading, in seconds of CPU time. A large process may spend two on one garbage collection."""
+"""Longest reading, in seconds of CPU time. A large process may spend 2 s on one garbage collection."""
 
 
 class TooMuch(Exception):

@@ -30,7 +30,8 @@ def duration(value: Any) -> float | None:
 
 
 def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Return machine type, accelerator type ("" if none) and the number of accelerators of one machine."""
+    """Return machine type, accelerator type ("" without an accelerator) and the number of accelerators of one
+    machine."""
     spec = pool.get("machineSpec") or {}
     kind = str(spec.get("acceleratorType") or "")
     kind = "" if kind.endswith("_UNSPECIFIED") else kind

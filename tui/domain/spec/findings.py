@@ -69,7 +69,7 @@ class Rule:
     """A rule: `check` yields a finding for each violation; `check_job` adds id, severity and source.
 
     The `source` of an error is the refusal: a page of the documentation, or the file of gcloud with the
-    check. The emulator refuses violations of an `emulated` rule: they are errors there.
+    check. The emulator refuses violations of an `emulated` rule, so they are errors there.
     """
 
     id: str

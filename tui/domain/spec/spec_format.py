@@ -165,8 +165,7 @@ class SpecFormat(ABC):
         """Return whether a file with these fields (camelCase) at its top level is itself this body."""
 
     def instead(self, names: Collection[str]) -> str:
-        """Return the type of a file that has these top-level fields but is not a profile; "" if no type is
-        recognised."""
+        """Return the type of a file that is not a profile by its top-level fields; "" for an unknown type."""
         return ""
 
     def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
@@ -244,14 +243,13 @@ def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
-    """Return the custom jobs of a launch in REST format; the fields other than its spec determine the
-    body."""
+    """Return the custom jobs of a launch in REST format; the fields beside its spec determine the body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
 
 
 def body_of(job: Mapping[str, Any]) -> str:
-    """Return the body of a job in REST format, by default the custom job's."""
+    """Return the body of a job in REST format; by default the body of a custom job."""
     beside = _format_beside(job)
     return beside.body if beside else first_format().body
 

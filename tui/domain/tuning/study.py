@@ -126,8 +126,8 @@ def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, f
 
 
 def numbers_of(tasks: Sequence[Task], parameter: StudyParameter) -> list[float | None]:
-    """Return each trial's value of a parameter as a number, for a choice its position; `None` if there is no
-    value."""
+    """Return each trial's value of a parameter as a number. A choice is its position; a missing value is
+    `None`."""
     positions = {value: float(at) for at, value in enumerate(parameter.values)}
 
     def number(value: object) -> float | None:

@@ -83,7 +83,8 @@ def machines() -> dict[str, Machine]:
 
 
 def built_in_accelerator(machine: str) -> tuple[str, int]:
-    """Return the built-in accelerators of a machine type and their number; ("", 0) if it has none."""
+    """Return the built-in accelerators of a machine type and their number; ("", 0) without built-in
+    accelerators."""
     known = machines().get(machine)
     if known is None or len(known.accelerators) != 1 or len(known.accelerators[0][1]) != 1:
         return "", 0
@@ -224,8 +225,7 @@ def documented_name(machine_type: str, accelerator_type: str, accelerator_count:
 
 
 def is_tpu(machine_type: str) -> bool:
-    """Return whether a machine type is a TPU, whose job has one pool with one replica (docs/facts/vertex.md
-    8.4)."""
+    """Return whether a machine type is a TPU, whose job has one replica (docs/facts/vertex.md 8.4)."""
     return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 

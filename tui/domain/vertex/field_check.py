@@ -54,7 +54,7 @@ def in_seconds(period: str) -> int | None:
 
 
 LEFT_OUT = object()
-"""Marker of a refused value, which the rules do not see."""
+"""Marker of a refused value, which the rules do not receive."""
 
 
 class Checker:
@@ -277,7 +277,7 @@ class Checker:
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
-        # The rules see the wrong name too; fixing the name also fixes their copies of it.
+        # The rules receive the wrong name too; fixing the name also fixes their findings about it.
         if self._misnomer(path, value):
             return value if isinstance(value, str) else LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))

@@ -22,7 +22,7 @@ _HEX = {"sha256": 64, "sha512": 128}
 
 
 def problem(image: str) -> tuple[str, str] | None:
-    """Return the problem of an image's name, and the right name ("" if the user must choose)."""
+    """Return the problem with an image's name, and the right name ("" if the user must choose)."""
     if "::" in image and not image.startswith("["):
         return "has two colons before its tag", image.replace("::", ":")
     name, at, digest = image.partition("@")

@@ -237,7 +237,7 @@ def stays_below(path: str) -> bool:
 
 def setup_py(files: Sequence[str], requirements: Sequence[str]) -> str:
     """Return the `setup.py` of a package with `files` below `source/`."""
-    # Each file is listed: patterns miss hidden files, and old setuptools versions lack `**`.
+    # List each file, because patterns miss hidden files and old setuptools versions lack `**`.
     data = [glob_escaped(f"source/{name}") for name in files]
     return (
         "from setuptools import setup\n\n"

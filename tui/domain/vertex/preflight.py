@@ -47,8 +47,8 @@ class Check:
 
     @property
     def words(self) -> str:
-        """The sentence with the check's name: `The check "quota" says: short by 16`."""
-        return f'The check "{self.id.partition(":")[0]}" says: {self.sentence}'
+        """The sentence with the check's name: `The check "quota" reports: short by 16`."""
+        return f'The check "{self.id.partition(":")[0]}" reports: {self.sentence}'
 
     @property
     def fixable(self) -> bool:
@@ -177,7 +177,8 @@ _PLACES = (("jobSpec",), ("pipelineJob", "runtimeConfig"), ("pipelineJob", "temp
 
 def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
     """Return every bucket of a job in REST format, with the paths of the texts that name it. For a pipeline
-    these are its root and its parameters: the code of its components may use other buckets."""
+    the result has the buckets of its root and its parameters; the code of its components may use other
+    buckets."""
     bucket_paths: dict[str, list[Path]] = {}
     for place in _PLACES:
         for path, text in _texts(within(job, *place), place):

@@ -213,8 +213,8 @@ def _part(product: str) -> str:
 def from_skus(skus: Iterable[Sku], day: str, source: str, *, simulated: bool = False) -> Prices:
     """Build a table from SKUs of Vertex AI and Compute Engine.
 
-    A Spot price is Compute Engine's plus the management fee: the fee's SKU or, without one, 15 % of Compute
-    Engine's on-demand price. Several SKUs of one part form a range.
+    A Spot price is Compute Engine's plus the management fee. Without a SKU of the fee, the fee is 15 % of
+    Compute Engine's on-demand price. Several SKUs of one part form a range.
     """
     prices_by_region: dict[str, dict[str, Range]] = {}
     for sku in skus:

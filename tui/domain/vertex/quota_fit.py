@@ -1,5 +1,5 @@
-"""Whether a job fits into the quotas, the shortage, and the regions with room (docs/facts/vertex.md 7). Not
-measured is not zero: without a usage value the room is "at most" the limit, with the status `unknown`."""
+"""The fit of a job into the quotas, the shortage, and the regions with room (docs/facts/vertex.md 7). Without
+a usage value the room is "at most" the limit, with the status `unknown`."""
 
 from __future__ import annotations
 

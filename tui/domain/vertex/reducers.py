@@ -116,7 +116,7 @@ def image_for(region: str) -> str:
 
 
 def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
-    """Return edits of the CustomJob that add the proposed reducers; none without a proposal. Existing
+    """Return edits of the CustomJob that add the proposed reducers, or no edits without a proposal. Existing
     reducers keep their machine and image; only their number changes."""
     proposal = propose(job, region)
     if not proposal.helps:

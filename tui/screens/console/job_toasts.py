@@ -67,7 +67,7 @@ class JobToasts:
             self._app.remove_toast(toast)
 
     def show_outcome(self, outcome: Outcome[Any], cancelling: set[str]) -> None:
-        """Show how an operation ended, until the last job that it cancels has ended."""
+        """Show the outcome of an operation until the last job that it cancels has ended."""
         text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
         if self._app.toast_of(CANCELLING) is None:
             self._cancelling.clear()

@@ -83,8 +83,7 @@ class StandingCosts:
             self._next = time.monotonic() + EVERY[session.backend.info.local]
 
     def text(self) -> str:
-        """Return the cost, e.g. `~$318/h serving, resources`; "" where nothing costs money, or no price is
-        known."""
+        """Return the cost, e.g. `~$318/h serving, resources`; "" if it is zero or no price is known."""
         rates = {"serving": self._serving(), "resources": self._machines()}
         costs = self._console.costs
         words = costs.rates_text(rate for values in rates.values() for rate in values)

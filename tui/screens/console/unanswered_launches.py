@@ -50,7 +50,8 @@ class UnansweredLaunches:
         ]
 
     def parting_words(self) -> list[str]:
-        """Return the outcome of each settled launch, and what to check for a launch without an outcome."""
+        """Return the outcome of each settled launch, and the check to make for a launch without an
+        outcome."""
         unknown = [
             sentences(f"{sent.name} was sent, but no reply has come", sent.look_first)
             for sent in self._sent.values()

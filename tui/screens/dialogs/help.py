@@ -56,7 +56,8 @@ class HelpScreen(ModalScreen[None]):
             with VerticalScroll(id="keys"):
                 lines = LongLines("list")
                 self._named = self.app.size.width >= WIDE
-                # Set the content before the layout: each further layout takes longer than all drawing.
+                # Set the content before the layout, because each further layout takes longer than all
+                # drawing.
                 lines.show(self._keys(named=self._named))
                 yield lines
 

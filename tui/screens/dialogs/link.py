@@ -1,4 +1,4 @@
-"""Web pages: opened in the browser if this session has one, else shown and copied."""
+"""Web pages, opened in the browser if this session has a browser, or else shown and copied."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
 
 def cloud_page(name: str, path: str) -> str:
     """Return the address in the cloud console of the resource with this full name."""
-    # Use the resource's project: in a group of contexts each resource has its own.
+    # Use the resource's project, because in a group of contexts each resource has its own.
     return f"{CONSOLE}/{path}?project={name.split('/')[1]}"
 
 

@@ -39,8 +39,7 @@ class PreviewScreen(TextScreen):
         as_json: bool = False,
         secrets: Iterable[str] = (),
     ) -> None:
-        """Set the request. `secrets` are declared by a profile; other secrets are found by pattern and
-        name."""
+        """Set the request. A profile declares `secrets`; other secrets are found by pattern and name."""
         super().__init__()
         self._title = plain(title)
         self._path = plain(path)

@@ -27,7 +27,7 @@ class ClusterTarget:
         self._screen = screen
 
     def action_suspend(self) -> None:
-        """Suspend the job after confirmation: its pods end, but the job stays."""
+        """Suspend the job after confirmation; its pods end, but the job stays."""
         self._suspension("suspend")
 
     def action_resume(self) -> None:

@@ -83,8 +83,7 @@ class OverviewPane(JobPane):
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
-        """Return the blocks in rows of columns. Problems take the full width, because they quote log
-        lines."""
+        """Return the blocks in rows of columns. Problems quote log lines and take the full width."""
         columns = columns_in(self.size.width)
         state, work, machines, facts = (
             block(job) for block in (self._state, self._training, self._machines, self._facts)
@@ -259,8 +258,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
-        """Return the remaining time at the pace of the last steps, or as the job reports it if the pace is
-        unknown."""
+        """Return the remaining time at the pace of the last steps, or else as the job reports it."""
         if not job.state.active or job.state is JobState.SUSPENDED:
             return None
         progress = self.feed.progress

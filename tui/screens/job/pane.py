@@ -47,7 +47,7 @@ class JobPane(VerticalGroup):
     """
 
     def __init__(self, feed: Any) -> None:
-        """Set the feed: the job's, or for a log alone any `LogFeed`."""
+        """Set the feed: the job's feed, or any `LogFeed` for a log without a job."""
         super().__init__(id=f"pane-{type(self).TITLE.lower()}")
         self.feed: JobFeed = feed
         self.notice = Notice()
@@ -65,8 +65,7 @@ class JobPane(VerticalGroup):
         """Update the ages, once a second."""
 
     def show_not_reached(self, name: str, *, alone: bool) -> bool:
-        """Show why one of the feed's sources can't be read, and since when. Return whether any source can't
-        be read."""
+        """Show why a source of the feed can't be read, and since when. Return whether there is a problem."""
         source = self.feed.sources[name]
         if source.error is None:
             return False

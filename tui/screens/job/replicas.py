@@ -193,7 +193,8 @@ class ReplicasPane(JobPane):
         self.show(Changed.JOB)
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
+        """Sort by the chosen column. Without a chosen column, or if it is already sorted, sort by the next
+        column."""
         tree = self.tree_view
         chosen, order = tree.chosen_column, list(SORTS)
         if chosen not in SORTS or chosen == tree.sorted_by:

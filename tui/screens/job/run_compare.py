@@ -71,7 +71,7 @@ class PinnedRun:
 
 
 async def read_run(session: Session, job: Job) -> tuple[PinnedRun | None, str]:
-    """Read the steps of another run. Return None and the reason if there are none."""
+    """Read the steps of another run. Return None and the reason if the run has no steps."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             samples = await session.backend.progress.training_steps(job.runner)

@@ -68,8 +68,7 @@ class JobScreen(FrameScreen):
         *,
         tab: str = "",
     ) -> None:
-        """Set the job. `replica` or `tab` is shown first. Without a `kind`, the screen is the first
-        kind's."""
+        """Set the job and the first `replica` or `tab`. Without a `kind`, use the first kind's screen."""
         super().__init__(session)
         self.kind, self.job_name = kind or kind_of(None), job_name
         self._first_replica = replica
@@ -168,7 +167,7 @@ class JobScreen(FrameScreen):
             self._gone_notice.show(headline, why, "esc goes back", bad=True, alone=False)
 
     def _keep_focus(self) -> None:
-        """Focus the pane again: an empty pane hides its widget, which loses the focus."""
+        """Focus the pane again, because an empty pane hides its widget, which loses the focus."""
         rest = self.pane.default_focus()
         if rest is not None:
             self.keep_focus(rest)
@@ -258,7 +257,7 @@ class JobScreen(FrameScreen):
         return Content("   ").join(parts)
 
     def _not_reached(self, source: DataSource) -> str:
-        """Return which source, or the entire context, can't be read, and for how long."""
+        """Return the unreadable source, or the entire context, and the duration of the failure."""
         name, since, console = source.name, source.failing_since, self.console
         if console.trouble is not None:
             name = plain(console.context_name)

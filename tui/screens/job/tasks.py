@@ -86,7 +86,7 @@ class TasksPane(JobPane):
 
     @property
     def selected_job(self) -> None:
-        """Return None: the job of a task is read and checked before it is changed."""
+        """Return None, because the job of a task is read and checked before it is changed."""
 
     def unmet(self, condition: str, action: Action) -> str:
         task = self.current

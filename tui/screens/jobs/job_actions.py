@@ -45,7 +45,8 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 
 def _cancelled_too(console: ConsoleApp, job: Job) -> str:
-    """Return the jobs that end with a job: its parts, and the job above it if it has no other part."""
+    """Return the jobs that end with a job: the parts of the job, and its parent if the parent has no other
+    part."""
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
     if kind_of(job).cancel_suspends:
         return "which suspends it: its pods end, but the job remains"
@@ -115,8 +116,7 @@ def _confirm(
     *,
     also: Callable[[Job], str] = lambda _: "",
 ) -> None:
-    """Run an operation on jobs after confirmation. `also` returns additional effects of the operation on a
-    job."""
+    """Run an operation on jobs after confirmation. `also` returns further effects on a job."""
     now = console.clock()
     if len(jobs) == 1:
         effect = f", {plain(also(jobs[0]))}" if also(jobs[0]) else ""

@@ -47,7 +47,7 @@ class JobTree:
     def fold(self, table: Table | None) -> dict[str, str]:
         """Return the job above each part that can be hidden. Fold new jobs that the user has not opened.
 
-        A match stays visible: a job that does not match the filter hides nothing.
+        A match stays visible, because a job that does not match the filter hides nothing.
         """
         known = self._store.parents
         parents = {name: known[name] for name in self.depths if known[name] not in self.dimmed}

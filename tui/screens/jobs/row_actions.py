@@ -34,7 +34,7 @@ class RowActions:
             self._screen.console.open_job(self.current.name, tab=tab, job=self.current)
 
     def action_suspend(self) -> None:
-        """Suspend the job after confirmation: its pods end, but the job stays."""
+        """Suspend the job after confirmation; its pods end, but the job stays."""
         self._change("suspend")
 
     def action_resume(self) -> None:

@@ -108,7 +108,7 @@ class JobRows:
         return self.total - (self.count - self.tree.count)
 
     def count_text(self) -> str:
-        """Return `3 of 42 + 8 parts`: a job and its parts count once."""
+        """Return `3 of 42 + 8 parts`, in which a job and its parts count once."""
         parts, total = self.tree.count, self.total
         text = f"{total - self.hidden:,} of {total:,}" if self.hidden else f"{total:,}"
         return text + (f" + {pieces(parts, 'part')}" if parts else "")
@@ -214,7 +214,7 @@ class JobRows:
         return {**cells, "name": name}
 
     def accelerators(self, job: Job) -> dict[str, int]:
-        """Return the accelerators of a job with its parts; of an active job, those in use."""
+        """Return the accelerators of a job with its parts; of an active job, the accelerators in use."""
         if job.state.active and any(
             name in self.store.jobs for name in self.store.children.get(job.name, ())
         ):

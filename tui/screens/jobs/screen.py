@@ -456,7 +456,8 @@ class JobsScreen(ListScreen):
         confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
+        """Sort by the chosen column. Without a chosen column, or if it is already sorted, sort by the next
+        column."""
         chosen = self.table.chosen_column
         if chosen in SORTS and chosen != self.rows.order.sort:
             self.rows.order.sort = chosen

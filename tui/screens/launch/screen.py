@@ -249,7 +249,7 @@ class LaunchScreen(FrameScreen):
         self._prepare()
 
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[LaunchField, str]) -> None:
-        """Change the value that sets the field; without one, change only the request."""
+        """Change the value that sets the field; if no value sets the field, change only the request."""
         old = reduce(getitem, edit.path, cast("Any", prepared.request.custom_job))
         for field, was in before.items():
             new = substituted(was, str(old), str(edit.value)) if was else None

@@ -160,7 +160,7 @@ class TaskScreen(ListScreen):
 
     @property
     def _job(self) -> str:
-        """The job of the attempt under the cursor, or of the last attempt; "" if there is none."""
+        """The job of the attempt under the cursor, or of the last attempt; "" without a job."""
         fact, task = self.current, self.shown_task
         if fact is not None and fact.part == "attempt":
             return fact.job

@@ -70,7 +70,7 @@ class Estimates:
         self._quota_problem = ""
 
     def start(self) -> None:
-        """Follow the prices. The quotas are read whenever the screen becomes visible."""
+        """Show new prices when they are loaded. The quotas are read whenever the screen becomes visible."""
         again = partial(background, self._screen, self._reprice, "form-prices")
         self._screen.console.prices_changed.subscribe(self._screen, lambda _: again())
 

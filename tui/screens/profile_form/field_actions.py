@@ -1,5 +1,4 @@
-"""Keys that work on the field under the cursor: edit, choose, switch, add, remove, fix, and change
-parameters."""
+"""Keys for the field under the cursor: edit, choose, switch, add, remove, fix and change parameters."""
 
 from __future__ import annotations
 

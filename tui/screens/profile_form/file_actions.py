@@ -305,7 +305,7 @@ class FileActions:
             )
 
     def confirm_leave(self) -> bool:
-        """Ask what to do with unsaved changes. Return False if there are none."""
+        """Ask what to do with unsaved changes. Return False without unsaved changes."""
         if not self._draft.changed:
             return False
         diff = self._draft.diff()

@@ -1,5 +1,4 @@
-"""The line in which a value is typed: opening the line, checking the text, and accepting or discarding the
-text."""
+"""The line in which a value is typed: open the line, check the text, and accept or discard the text."""
 
 from __future__ import annotations
 

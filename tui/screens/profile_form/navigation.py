@@ -136,7 +136,7 @@ class FormNavigation:
         self._bar.open()
 
     def find(self, text: str) -> None:
-        """Go to the row whose name matches these words best; if none does, to the first row with a matching
+        """Go to the row whose name matches these words best, or else to the first row with a matching
         value."""
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []

@@ -270,7 +270,7 @@ class ProfilesScreen(ListScreen):
 
 
 def _rank(entry: ProfileEntry, words: Sequence[str]) -> int:
-    """Return a profile's rank for the words of a filter (0 is best): its name counts before its
+    """Return a profile's rank for the words of a filter (0 is best). The name counts before the
     description."""
     name = entry.name.casefold()
     if words == [name]:

@@ -1,4 +1,4 @@
-"""Quotas by region and accelerator, their usage, and where a chosen profile would fit."""
+"""Quotas by region and accelerator, their usage, and the regions where a chosen profile would fit."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ class QuotasScreen(ListScreen):
     BINDINGS = bindings("quotas")
 
     def __init__(self, *, of_cluster: bool = False) -> None:
-        """Set the list. `of_cluster` selects queues, and quotas of namespaces and node pools, which have no
-        grid."""
+        """Set the list. `of_cluster` selects quotas of queues, namespaces and node pools, without a grid."""
         super().__init__()
         self._of_cluster = of_cluster
         self.PLACEHOLDER = "name or namespace" if of_cluster else "name or region"
@@ -92,7 +91,8 @@ class QuotasScreen(ListScreen):
         self.app.pop_screen()
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next column if none is chosen or it is already sorted."""
+        """Sort by the chosen column. Without a chosen column, or if it is already sorted, sort by the next
+        column."""
         keys = [column.key for column in COLUMNS]
         chosen = self.table.chosen_column
         if not chosen or chosen == self._sort:

@@ -14,7 +14,7 @@ QUOTAS = Polled("quotas", "quotas", ("This context reports no training quotas.",
 
 
 class QuotaReader:
-    """The quotas as last read: when the screen is opened and on `ctrl+r`."""
+    """The quotas as last read, when the screen was opened or on `ctrl+r`."""
 
     def __init__(
         self,

@@ -259,7 +259,8 @@ class EndpointChanges:
 
         def answered(yes: bool | None) -> None:
             if yes:
-                # The app runs the operation: leaving the screen must not stop waiting for a deployment.
+                # The app runs the operation, because leaving the screen must not stop waiting for a
+                # deployment.
                 background(self._screen.console, run, question, exclusive=False)
 
         self._screen.app.push_screen(ConfirmScreen(question, [endpoint.name, *details]), answered)

@@ -285,7 +285,7 @@ class StudiesScreen(ListScreen):
 
 
 def _done(job: Job, progress: Parts) -> Content:
-    """Return `██████░░ 12/20`: how many tasks have ended, of how many."""
+    """Return `██████░░ 12/20`: the numbers of ended tasks and of all tasks."""
     if progress.done is None or progress.total is None:
         return _NONE
     share = progress.share or 0.0

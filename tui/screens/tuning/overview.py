@@ -17,7 +17,7 @@ BAR = 30
 
 
 class TuningOverviewPane(OverviewPane):
-    """The Overview tab with the progress of the study instead of the training's."""
+    """The Overview tab, with the progress of the study instead of training progress."""
 
     WORK_BESIDE = False
 

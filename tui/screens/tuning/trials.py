@@ -61,7 +61,7 @@ class TrialsPane(TasksPane):
         """The tasks, the order, and the ids in that order."""
         self._winner: tuple[Sequence[Task], Task | None] = ((), None)
         self._counted: tuple[Sequence[Task], int, int] = ((), 0, 0)
-        """The tasks, and how many have ended and run; read with each key."""
+        """The tasks, and the numbers of ended and of running tasks, which each key press reads."""
 
     def compose(self) -> Iterable[Widget]:
         yield from super().compose()
@@ -156,8 +156,7 @@ class TrialsPane(TasksPane):
 
     @property
     def _best(self) -> Task | None:
-        """The best trial. This property is read with each key press, and a study may have a thousand
-        trials."""
+        """The best trial. Each key press reads this property, and a study may have a thousand trials."""
         job = self.feed.job
         if job is not None and job.tasks is not self._winner[0]:
             self._winner = job.tasks, best(job.tasks, study_of(job))

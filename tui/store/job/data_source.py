@@ -1,4 +1,5 @@
-"""The state of one source of a job's data: when it was last read, and why it cannot be read now."""
+"""The state of one source of a job's data: the time of its last read, and the reason why it is unreadable
+now."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tui.backends.interface import BackendError
 
 @dataclass(slots=True)
 class DataSource:
-    """One source of a job's data: when it was last read, and why it cannot be read now."""
+    """One source of a job's data: the time of its last read, and the reason why it is unreadable now."""
 
     name: str
     read_at: datetime | None = None

@@ -78,8 +78,8 @@ class SpecReading:
 
 
 class JobFeed:
-    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` runs until
-    cancelled."""
+    """The job, log, figures and steps of one job. `on_change` runs on the event loop; cancel `run` to
+    stop."""
 
     def __init__(
         self,
@@ -114,8 +114,7 @@ class JobFeed:
         self._kick = {name: asyncio.Event() for name in self.sources}
 
     def know(self, job: Job | None, read_at: datetime | None = None) -> None:
-        """Show this job until the service replies. The feed reads logs and metrics even while the job is
-        unreadable."""
+        """Show this job until the service replies. Logs and metrics are read even without the job."""
         if self.job is None and job is not None:
             self.job = replace(job, replicas=known_replicas(job))
             self.sources["job"].listed_at = read_at
@@ -413,8 +412,8 @@ class JobFeed:
         self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
-        """Read lines older than those read so far. The first line's time is not a limit, because a replica
-        whose clock is behind writes such lines at any time."""
+        """Read lines older than the lines read so far. The first line's time is not a limit, because a
+        replica whose clock is behind writes such lines at any time."""
         before, added, read = len(self.buffer), 0, 1
         if not before or not self.older_left or self.buffer.full:
             return OlderLines(0)
@@ -472,7 +471,7 @@ class JobFeed:
             return
         progress = None
         if self.job is not None:
-            # Read progress first: it reveals whether the job has structured lines or its own pattern.
+            # Read progress first, because it reveals whether the job has structured lines or its own pattern.
             progress = (await backend.progress.read([self.job.as_runner()])).get(runner)
         self.training.merge(await backend.progress.training_steps(runner), progress)
         self.sources["steps"].done = True

@@ -46,7 +46,7 @@ MAX_FRONT_STEPS = 256
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One value: a fraction from 0 to 1, or steps, with its time, its origin and how long it stays fresh."""
+    """One value: a fraction from 0 to 1, or steps, with its time, its origin and its freshness period."""
 
     value: float
     at: datetime
@@ -97,7 +97,7 @@ class JobFigures:
 
     @property
     def node_sources(self) -> str:
-        """The node exporters that report accelerators' figures; "" if there are none."""
+        """The node exporters that report accelerators' figures, or ""."""
         own = {FigureOrigin.CADVISOR, FigureOrigin.DCGM}
         origins = {figure.origin for figure in self._figures.values()} & own
         return ", ".join(sorted(str(origin.value) for origin in origins))
@@ -167,7 +167,7 @@ class JobFigures:
         return self._steps.get(replica)
 
     def _lag(self, replica: str) -> Figure | None:
-        """Return how many steps the replica is behind the furthest replica. The furthest step is taken
+        """Return the replica's distance from the furthest replica in steps. The furthest step is taken
         `STEP_TOLERANCE` before the newest line."""
         mine = self._steps.get(replica)
         if mine is None or self._newest is None:

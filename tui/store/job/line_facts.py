@@ -42,8 +42,8 @@ class LineFacts:
         self._one_reader = asyncio.Lock()
 
     async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
-        """Read lines in any order; overlapping calls run one after another. Lines of tasks are skipped: the
-        steps of ten trials are not the progress of one job, and tasks have separate screens."""
+        """Read lines in any order; overlapping calls run one after another. Lines of tasks are skipped,
+        because the steps of ten trials are not the progress of one job, and tasks have separate screens."""
         entries = [entry for entry in entries if not is_of_task(entry.replica)]
         async with self._one_reader:
             lifted = Lifted(0)

@@ -63,7 +63,7 @@ class LogViews:
         without: Pattern | EllipsisType | None = ...,
     ) -> bool:
         """Show lines of these replicas (all if empty) with at least this severity, except those that match
-        `without`. Arguments not given stay unchanged. Return whether the filter changed."""
+        `without`. Omitted arguments stay unchanged. Return whether the filter changed."""
         new = replace(
             self.filter,
             replicas=self.filter.replicas if replicas is None else frozenset(replicas),

@@ -63,8 +63,7 @@ def _merged(old: Series, new: Series) -> Series:
 def buckets(
     points: Iterable[tuple[datetime, float]], end: datetime, span: timedelta, count: int
 ) -> list[float | None]:
-    """Return the last value within each of `count` equal intervals before `end`; `None` for an empty
-    interval."""
+    """Return the last value in each of `count` equal intervals before `end`; `None` without a value."""
     values: list[float | None] = [None] * count
     width = span / count
     start = end - span

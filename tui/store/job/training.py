@@ -123,14 +123,13 @@ class JobTraining:
             self._catch_up(self.steps[max(self.steps)])
 
     def _catch_up(self, sample: TrainingStep) -> None:
-        """Apply a step newer than the progress, because another replica's line may arrive before the step's
-        line."""
+        """Apply a step newer than the progress, because another replica's line may precede its line."""
         progress = self.progress
         if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
             return
         self._step_at = sample.timestamp
         advanced = after_step(progress, sample, dialect=progress.dialect)
-        # Preserve what was reported after the step.
+        # Preserve the values reported after the step.
         at = max(progress.updated_at or sample.timestamp, sample.timestamp)
         self._reader.progress = replace(advanced, problem=progress.problem, updated_at=at)
 

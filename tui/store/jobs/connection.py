@@ -37,8 +37,7 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """The connection to one context. Run `run` in the background; `on_jobs` and `on_status` report
-    changes."""
+    """One context's connection. Run `run` in the background; `on_jobs` and `on_status` report changes."""
 
     def __init__(
         self,
@@ -135,7 +134,7 @@ class Connection:
 
     @property
     def taken_names(self) -> list[str]:
-        """The names that a new job should avoid: those of listed jobs and of earlier launches."""
+        """The names that a new job should avoid: names of listed jobs and of earlier launches."""
         here = {self.context.name, *self.context.members}
         return [*self.store.display_names, *self.journal.launched(here)]
 
@@ -182,7 +181,8 @@ class Connection:
                 self._idle.set()
 
     def _made(self) -> Backend:
-        """Create the unconnected backend. Call it in a thread: its imports would block the screen."""
+        """Create the unconnected backend. Call this method in a thread, because its imports would block the
+        screen."""
         from tui.store.jobs import poller  # noqa: F401, PLC0415
 
         return self._opener(self.context, self.settings)

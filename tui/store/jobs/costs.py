@@ -53,8 +53,7 @@ class Costs:
 
     @property
     def changed_on_disk(self) -> bool:
-        """Whether another process, e.g. `vxtui prices refresh`, has fetched prices since the last load
-        (blocking)."""
+        """Whether another process, e.g. `vxtui prices refresh`, has fetched newer prices (blocking)."""
         return self._file_version() != self._seen
 
     def _file_version(self) -> tuple[int, ...]:
@@ -77,14 +76,13 @@ class Costs:
         return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
-        """Return the cost in USD per hour while the job runs; `None` if it is unknown or prices are not
-        loaded yet."""
+        """Return the cost in USD per hour of the running job; `None` if unknown, or prices are not loaded."""
         rate = self.unit_rate(job)
         return rate.times(job.running_tasks) if rate is not None and job.composite else rate
 
     def unit_rate(self, job: Job) -> Range | None:
-        """Return USD per hour of a job, or of one task of a composite job; `None` if unknown, or not loaded
-        yet."""
+        """Return USD per hour of a job, or of one task of a composite job; `None` if unknown or not
+        loaded."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -123,8 +121,7 @@ class Costs:
         return text
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """Return the upper bound of the cost so far in USD; `None` if unknown, or while prices are not
-        loaded."""
+        """Return the upper bound of the cost so far in USD; `None` if unknown, or prices are not loaded."""
         if self.prices is None:
             return None
         cost: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
@@ -162,8 +159,7 @@ class Costs:
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def missing(self, parts: Iterable[Job]) -> str:
-        """Return why the cost of these parts of jobs is unknown; "" if it is known, or no prices are
-        loaded."""
+        """Return why the cost of these job parts is unknown; "" if it is known, or no prices are loaded."""
         if self.prices is None:
             return ""
         return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")
@@ -188,12 +184,12 @@ class Costs:
         return text
 
     def total_text(self, jobs: Iterable[Job]) -> str:
-        """Return the hourly price of these jobs, e.g. `~$412/h`, and how many of them have no known price; ""
-        if no price is known."""
+        """Return the hourly price of these jobs, e.g. `~$412/h`, and the number of jobs without a known
+        price; "" if no price is known."""
         return self.rates_text(self.rate(job) for job in jobs)
 
     def rates_text(self, rates: Iterable[Range | None]) -> str:
-        """Return the sum of rates, `~$412/h`, and how many have no known price; "" if none is known."""
+        """Return the sum of rates, `~$412/h`, and the number of unknown prices; "" if no price is known."""
         if self.prices is None:
             return ""
         known, unknown = self._cost.total(rates)
@@ -219,7 +215,7 @@ def keep_prices(folder: Path, prices: Prices) -> bool:
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
     if prices.simulated:
-        # Simulated prices would replace real ones in every context.
+        # Simulated prices would replace real prices in every context.
         return False
     write_whole(folder / FILE, json.dumps(to_json(prices), indent=1).encode())
     return True

@@ -62,7 +62,7 @@ class FleetFeed:
         self._kick = asyncio.Event()
 
     def of(self, job: Job) -> JobFigures:
-        """Return the figures of one job; empty if none have been read."""
+        """Return the figures of one job; empty before the first read."""
         return self.figures.get(job.name) or JobFigures()
 
     def show(self, measure: Measure) -> None:

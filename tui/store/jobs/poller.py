@@ -1,4 +1,4 @@
-"""Reads a context periodically: all jobs, and the progress of the running ones."""
+"""Reads a context periodically: all jobs, and the progress of running jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
 """Factor on the interval while the list is hidden."""
 HURRIED, HURRY = 2.0, 20.0
-"""Maximum interval after an operation of this console, and how long it applies, in seconds."""
+"""Maximum interval after an operation of this console, and the duration of that limit, in seconds."""
 REST = 4.0
 """Minimum ratio of the interval to the duration of the last read."""
 QUIET = 4.0
@@ -80,7 +80,7 @@ class Poller:
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
-        """A function that returns the names of the jobs on the screen. Progress of other ended jobs is not
+        """A function that returns the names of jobs on the screen. Progress of other ended jobs is not
         read."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
@@ -156,7 +156,7 @@ class Poller:
             self._failed(error)
             return False
         except Exception as error:
-            # A bug in one read must not end the connection: the next read may work.
+            # A bug in one read must not end the connection, because the next read may work.
             LOG.exception("listing the jobs of %s failed", self._backend.info.name)
             self._failed(broken(error))
             return False
@@ -197,8 +197,8 @@ class Poller:
             for job in jobs
             if job.state.terminal and job.start_time and job.runs_itself and job.name not in self._requested
         ]
-        # A cloud project has 60 log reads a minute: progress of ended jobs is read only if the console saw
-        # them run, or if they ran on this machine.
+        # A cloud project has 60 log reads a minute. Progress of ended jobs is read only if they ran while the
+        # console was open, or on this machine.
         ended = [j for j in ended if j.progress != NOT_SAID or self._backend.runs_here(j.name)]
         ended.sort(key=lambda job: job.end_time or now, reverse=True)
         self._requested.update(job.name for job in ended[:ENDED_AT_ONCE])

@@ -32,8 +32,7 @@ class RegionErrors:
 
 
 def region_errors(statuses: Iterable[RegionStatus]) -> list[RegionErrors]:
-    """Return the errors of these regions in order. Errors that differ only in the region's name are
-    grouped."""
+    """Return the errors of these regions in order. Errors that differ only in the region are grouped."""
     alike: dict[tuple[str, str], list[RegionStatus]] = {}
     for status in statuses:
         error = status.error

@@ -52,7 +52,7 @@ class SnapshotFile:
         self._context = context
 
     def load(self) -> Snapshot | None:
-        """Return the snapshot, or `None` if there is none that this version can read."""
+        """Return the snapshot, or `None` if the file is missing or unreadable for this version."""
         try:
             snapshot = json.loads(self.path.read_bytes())
             if snapshot["schema"] not in _READABLE or snapshot["context"] != self._context:

@@ -229,7 +229,7 @@ class JobStore:
         return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def read_at_of(self, job: Job) -> datetime | None:
-        """Return when this kind and region were last read, if they can't be read now; else `None`."""
+        """Return the time of the last read of this kind and region if they can't be read now, else `None`."""
         for where in (f"{job.context}/{job.region}", job.region):
             status = self.regions.get(where)
             if status is not None:
@@ -303,8 +303,7 @@ class JobStore:
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
 
     def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
-        """Record the parents of these jobs' tasks and update known jobs. Return the names of the updated
-        jobs."""
+        """Record the parents of these jobs' tasks and update known jobs. Return the updated jobs' names."""
         updated = []
         for job in jobs:
             for name in links(job):

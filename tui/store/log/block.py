@@ -18,7 +18,7 @@ insert_ids follow."""
 
 class LogBlock:
     """Consecutive lines: their location on disk, and their columns while they are in memory. There is one
-    block per thousand lines, so its keys are packed: as tuples the keys would take half of the memory of a
+    block per thousand lines, so its keys are packed. As tuples the keys would take half of the memory of a
     long log."""
 
     __slots__ = ("_from", "_keys", "_sources", "_to", "count", "counts", "lines", "location")

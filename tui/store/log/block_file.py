@@ -49,7 +49,7 @@ class BlockHeader:
     id: int
     count: int
     counts: tuple[int, int, int, int]
-    """Like `Lines.counts`."""
+    """Counts of lines, as in `Lines.counts`."""
     first: Key
     last: Key
     replaces: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
     where = array("I", lines.payloads)
     payloads = _pack(list(lines.payloads.values())) if where else b""
     blobs = (columns, _pack(lines.ids), _pack(lines.texts), where.tobytes(), payloads)
-    # The header must be readable on its own: a start reads nothing else.
+    # The header must be readable on its own, because a start reads nothing else.
     packed = _compressor().compress(b"".join((_SIZES.pack(*map(len, blobs)), *blobs)))
     head = _HEAD.pack(
         _MAGIC,

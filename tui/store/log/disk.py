@@ -75,7 +75,7 @@ class Disk:
         return sum(file.size for file in self._files)
 
     def find(self) -> list[tuple[BlockHeader, BlockLocation]]:
-        """Return the valid blocks of an earlier process: those that no complete group has replaced."""
+        """Return the valid blocks of an earlier process, which no complete group has replaced."""
         if self.folder is None:
             return []
         blocks: dict[int, tuple[BlockHeader, BlockLocation]] = {}
@@ -114,7 +114,7 @@ class Disk:
         self._save(_FLOOR, json.dumps({"count": dropped.count, "floor": dropped.floor}))
 
     def position(self) -> ReadPosition:
-        """Return how far an earlier process has read; the start if none has."""
+        """Return the read position of an earlier process, or else the start."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return ReadPosition.of_json(self._saved(_POSITION))
         return ReadPosition()
@@ -124,7 +124,7 @@ class Disk:
         self._save(_POSITION, position.json())
 
     def _saved(self, name: str) -> str:
-        """Return the text saved under this name; empty if there is none."""
+        """Return the text saved under this name, or an empty text."""
         with contextlib.suppress(OSError):
             return (self.folder / name).read_text(encoding="utf-8") if self.folder is not None else ""
         return ""

@@ -51,7 +51,7 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     for block in reversed(blocks):
         low = min(count - 1, int((block.first[0] - first) / width))
         high = min(count - 1, int((block.last[0] - first) / width))
-        # A block in memory costs nothing. Of the other blocks, read those with warnings or errors.
+        # A block in memory costs nothing. Of the other blocks, read only blocks with warnings or errors.
         telling = block.counts[1] or block.counts[2] or len(blocks) <= READ
         if low != high and (block.lines is not None or (telling and left)):
             left -= block.lines is None

@@ -1,6 +1,7 @@
-"""How far a job's log has been read, measured by the service's times instead of the lines' times.
+"""The read position of a job's log, measured by the service's times instead of the lines' times.
 
-A replica's clock may be hours off, so the newest and the oldest stored lines don't show what was read.
+A replica's clock may be hours off, so the newest and the oldest stored lines don't show the extent of the
+reads.
 """
 
 from __future__ import annotations

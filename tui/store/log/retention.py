@@ -1,4 +1,4 @@
-"""Log retention: where the logs of all jobs are stored on this machine, and for how long."""
+"""Log retention: the location of all jobs' logs on this machine, and their retention period."""
 
 from __future__ import annotations
 

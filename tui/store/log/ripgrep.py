@@ -24,8 +24,7 @@ SMALL = 4 * 1024 * 1024
 
 
 def suits(path: Path, pattern: Pattern) -> bool:
-    """Return whether ripgrep is installed, the file is large, and both engines agree on the pattern's
-    meaning."""
+    """Return whether ripgrep is installed, the file is large, and both engines agree on the pattern."""
     if shutil.which("rg") is None or _OTHERWISE.search(pattern.text) or not pattern.text.isascii():
         return False
     try:
@@ -52,7 +51,7 @@ async def search(path: Path, pattern: Pattern) -> array[int] | None:
     common = ["--no-config", "--text", "--crlf", "--no-messages", "--color=never"]
     flags = ["--ignore-case"] if pattern.ignore_case else []
     lines: array[int] = array("Q")
-    # Print only line numbers: any longer line is omitted from the output.
+    # Print only line numbers, because any longer line is omitted from the output.
     argv = [*common, *flags, "--line-number", "--no-heading", "--no-filename", "--max-columns=1"]
     run = _run([*argv, "-e", ascii_classes(pattern.text), "--", str(path)], lines)
     code, plain = await asyncio.gather(run, _shown_as_written(path))

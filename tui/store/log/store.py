@@ -170,8 +170,7 @@ class LogStore:
             at += 1
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """Yield (number of the first line, columns) of each block with lines from `start` to before
-        `stop`."""
+        """Yield (first line's number, columns) of each block with lines from `start` to before `stop`."""
         for number, block in self.blocks(start, stop):
             yield number, self.lines(block)
 
@@ -276,7 +275,7 @@ class LogStore:
         block = self._blocks[index]
         here = self.lines(block)
         if part.key(len(part) - 1) < block.first:
-            # All lines precede the block, as in a page of older lines: nothing is rewritten.
+            # All lines precede the block, as in a page of older lines, so nothing is rewritten.
             begin = self._starts[index]
             self._replace(index, index, self._new_blocks(part))
             return begin, len(part)
@@ -289,7 +288,7 @@ class LogStore:
         written = tuple(location for location in self._write([new]) if location)
         sources = block.sources + written
         slices = list(_split(merge([here, new]), self._piece))
-        # Any block may name the sources: all pending blocks are compacted together.
+        # Any block may name the sources, because all pending blocks are compacted together.
         blocks = [
             LogBlock(block_lines, sources if at == 0 else (), compacted=False)
             for at, block_lines in enumerate(slices)
@@ -376,7 +375,7 @@ class LogStore:
         return self._disk.size > self._max_bytes
 
     def keep_position(self, position: ReadPosition) -> None:
-        """Save how far the log was read, after adding the lines up to that position."""
+        """Save the read position, after adding the lines up to that position."""
         if position != self.position:
             self.position = position
             self._disk.save_position(position)

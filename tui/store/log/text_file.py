@@ -91,7 +91,7 @@ class TextFile:
         try:
             there = self.path.stat()
         except OSError:
-            # The file was deleted or is being rotated: the old text can still be read.
+            # The file was deleted or is being rotated. The old text can still be read.
             there = here
         if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
             new = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -178,12 +178,11 @@ class TextFile:
 
     @property
     def oldest(self) -> datetime | None:
-        """`None`: a file's lines have no time."""
+        """`None`, because lines of a file have no time."""
         return None
 
     def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
-        """Yield (number of the first line, columns) of each block with lines from `start` to before
-        `stop`."""
+        """Yield (first line's number, columns) of each block with lines from `start` to before `stop`."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._starts) - 1 and self._starts[at] < stop:
             yield self._starts[at], self._block(at)
@@ -248,8 +247,7 @@ class TextFile:
         os.close(self._fd)
 
     def _end_of_line(self, at: int) -> bytes:
-        """Return the end of a long line that begins in a block: the last state of a bar that rewrites
-        itself."""
+        """Return the end of a long line that begins in a block: the last state of a progress bar."""
         next_line = bisect_right(self._starts, self._starts[at + 1]) - 1
         data = os.pread(self._fd, LINE + BLOCK, min(next_line * BLOCK, self._size) - LINE)
         cut = data.find(b"\n", LINE - 1)

@@ -66,8 +66,8 @@ class TextInput:
         return self.regular and self._unpack is None and self._text is None
 
     def read(self) -> bytes | None:
-        """Return the next part as UTF-8; `None` if there is none yet, empty at the end. Raises OSError if it
-        can't be read or decompressed."""
+        """Return the next part as UTF-8; `None` if no part is available yet, empty at the end. Raises OSError
+        if the input can't be read or decompressed."""
         while True:
             if not self._begun and not self._begin():
                 return None
@@ -79,7 +79,7 @@ class TextInput:
                 return text
 
     def status(self) -> os.stat_result:
-        """Return the status of the open file, which may no longer be the one at its path."""
+        """Return the status of the open file, which its path may no longer name."""
         return os.fstat(self._fd)
 
     def close(self) -> None:

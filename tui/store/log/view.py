@@ -38,7 +38,7 @@ class LineSource(Protocol):
 
     @property
     def oldest(self) -> datetime | None:
-        """Time of the first line; `None` if there is none or lines have no times."""
+        """Time of the first line; `None` without lines, or if lines have no times."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class View:
         return self.source.end - max(self._scanned_to, self.source.first)
 
     def catch_up(self, most: int | None = None) -> bool:
-        """Scan up to `most` new lines. Return whether none is left."""
+        """Scan up to `most` new lines. Return whether all lines are scanned."""
         source = self.source
         start = max(self._scanned_to, source.first)
         stop = source.end if most is None else min(source.end, start + most)

@@ -97,11 +97,11 @@ class Draft:
         return True
 
     def undo(self) -> str:
-        """Undo the last change. Return its name, or "" if there is none."""
+        """Undo the last change. Return the name of the change, or "" if nothing can be undone."""
         return self._step(self._undo, self._redo)
 
     def redo(self) -> str:
-        """Redo the last undone change. Return its name, or "" if there is none."""
+        """Redo the last undone change. Return the name of the change, or "" if nothing can be redone."""
         return self._step(self._redo, self._undo)
 
     def _step(self, source: list[tuple[str, str]], target: list[tuple[str, str]]) -> str:
@@ -211,10 +211,9 @@ class Draft:
             self.discard()
 
     def discard(self, kept: UnsavedCopy | None = None) -> None:
-        """Delete the stored changes of this draft, or those in `kept`."""
+        """Delete the stored changes of this draft, or the changes in `kept`."""
         self._unsaved.delete(kept)
 
     def offered(self) -> UnsavedCopy | None:
-        """Return the newest unsaved changes of a console that ended without saving; `None` if there are
-        none."""
+        """Return the newest unsaved changes of a console that ended without saving, or `None`."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

@@ -17,7 +17,7 @@ def launch_values(
     """Return the value of each parameter with a command (`at_launch`) that is not in `given_names`.
 
     git runs in `folder`, as for the script that the profile was imported from. A value that can't be
-    determined is left out, so that the launch asks for it. Blocking.
+    determined is left out, so that the launch requests the value. Blocking.
     """
     missing = {
         name: command for name, command in commands.items() if command and name not in set(given_names)

@@ -213,8 +213,8 @@ def _summary(problem: Problem) -> str:
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
-    """Render a profile for a context and check it. The region defaults to the profile's, or else to the
-    context's first. Raises ProfileInvalid if a value does not match its parameter."""
+    """Render a profile for a context and check it. The region defaults to the profile's region, or else to
+    the context's first region. Raises ProfileInvalid if a value does not match its parameter."""
     local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:
@@ -224,7 +224,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def misplaced(profile: Profile, context: Context) -> Problem | None:
-    """Return a problem if the profile is for a service family other than the context's; otherwise None."""
+    """Return a problem if profile and context belong to different service families; otherwise None."""
     family = family_of(context.kind)
     if not family or profile.format.family == family:
         return None

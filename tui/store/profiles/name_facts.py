@@ -38,8 +38,7 @@ def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFact
 def named(
     job: Mapping[str, Any], profile: Path, now: datetime, existing_names: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return a custom job with the placeholders of its name filled in. `{n}` counts `existing_names`.
-    Blocking."""
+    """Return a custom job with its name's placeholders filled in. `{n}` counts `existing_names`. Blocking."""
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)
@@ -55,13 +54,13 @@ def _user() -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Return the short commit of a folder; `NO_COMMIT` if there is none, or git does not answer in time."""
+    """Return the short commit of a folder, or `NO_COMMIT` if git reports no commit in time."""
     commit = git_output(["rev-parse", "--short", "HEAD"], folder)
     return commit if re.fullmatch(r"[0-9a-f]+", commit) else NO_COMMIT
 
 
 def git_output(words: Sequence[str], folder: Path) -> str:
-    """Return what git prints in a folder; "" if it fails or does not answer in time. Blocking."""
+    """Return git's output in a folder; "" if git fails or does not answer in time. Blocking."""
     try:
         done = run_helper_blocking(["git", "-C", str(folder), *words], seconds=GIT_SECONDS)
     except (OSError, TimeoutError):

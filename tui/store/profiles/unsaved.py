@@ -101,8 +101,7 @@ class Unsaved:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock; continue without it after a timeout. Raises OSError for an unusable
-        folder."""
+        """Hold the folder's lock, or continue after a timeout. Raises OSError for an unusable folder."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

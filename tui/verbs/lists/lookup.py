@@ -47,7 +47,7 @@ def one_of(backend: Backend, results: RegionResults[T], reference: str, noun: No
     """Return the resource with this id, resource name or display name.
 
     Raises:
-        NotFound: there is none, and every region could be read.
+        NotFound: the resource does not exist, and every region could be read.
         BackendError: a region could not be read; it may have the resource, or another resource of this name.
         VerbFailure: several resources have the name; the message lists them.
     """

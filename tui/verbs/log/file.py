@@ -98,8 +98,7 @@ class FilePrinter:
 
 
 def _json(entry: LogEntry, number: int) -> str:
-    """Return one object per line. A line of a file has no time, and only a line of stream-logs has a
-    replica."""
+    """Return one object per line. File lines have no time, and only stream-logs lines have a replica."""
     line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
     replica = {"replica": entry.replica} if entry.replica else {}
     return json.dumps(line | replica | {"json": entry.json}, ensure_ascii=True)

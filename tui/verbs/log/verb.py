@@ -111,8 +111,7 @@ async def logs(  # noqa: PLR0917 - one for each option
 
 
 def _check_source(job: str | None, path: Path | None, *, of_a_job: bool) -> None:
-    """Raise UsageError unless the log is a job's or a file's. `of_a_job` is true if an option requires a
-    job."""
+    """Raise UsageError unless a job or a file is named. `of_a_job` is true if an option requires a job."""
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None and of_a_job:

@@ -20,13 +20,13 @@ from tui.verbs.run import READS, Run, set_option, verb
 
 @click.group()
 def profiles() -> None:
-    """Saved, parameterised jobs. Yours come before the ready-made ones."""
+    """Saved, parameterised jobs. Your own profiles come before ready-made profiles."""
 
 
 @profiles.command("list")
 @verb(READS)
 async def list_profiles(run: Run) -> None:
-    """List every profile, with the problems of unusable ones."""
+    """List every profile, with the problems of unusable profiles."""
     profile_entries = entries(profile_folder(run.settings))
     problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in profile_entries}
     rows = [e.row(problems[e.key]) for e in profile_entries]

@@ -94,7 +94,7 @@ def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
 
 
 def _read(run: Run, reference: str) -> _File:
-    """Read the file of a name or path. Raises VerbFailure if there is none or it can't be read."""
+    """Read the file of a name or path. Raises VerbFailure if the file is missing or unreadable."""
     try:
         path = find(reference, profile_folder(run.settings))
         data = read_regular(path, MAX_BYTES)
@@ -175,8 +175,7 @@ def _notes(file: _File) -> list[Problem]:
 
 
 async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
-    """Return the problems left after fixing one file, and the change as a unified diff; "" if nothing
-    changed."""
+    """Return the problems left after fixing one file, and the change as a unified diff, or ""."""
     before = _look(file, where)
     if file.command and before:
         note(

@@ -154,7 +154,7 @@ async def create(  # noqa: PLR0917 - one for each option
 @yes_option
 @verb("schedule.pause")
 async def pause(run: Run, schedule: str, yes: bool) -> int:
-    """Stop starting runs of SCHEDULE; running ones continue."""
+    """Stop starting runs of SCHEDULE; active runs continue."""
     async with run.backend() as backend:
         target = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
         await confirmed(f"Pause {target.display_name} ({target.when})?", yes=yes)
@@ -197,8 +197,7 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 
 def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
-    """Raise VerbFailure if the name exists, because both schedules would run, and no verb could distinguish
-    them."""
+    """Raise VerbFailure for an existing name, because verbs can't distinguish two schedules of one name."""
     other = next((each for each in existing if each.display_name == name), None)
     if other is not None:
         raise VerbFailure(

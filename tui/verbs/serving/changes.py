@@ -143,10 +143,10 @@ def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
 
 
 async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) -> Model:
-    """Return the version for MODEL@VERSION or MODEL@ALIAS; without @ the default version.
+    """Return the version for MODEL@VERSION or MODEL@ALIAS; MODEL alone means the default version.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the version does not exist.
         VerbFailure: several models share the name.
     """
     name, _, version = reference.partition("@")

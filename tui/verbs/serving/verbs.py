@@ -29,7 +29,7 @@ MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoin
 @click.argument("model", required=False)
 @verb(READS)
 async def models(run: Run, model: str | None) -> int:
-    """List the models of the registry; of MODEL, an id or a display name, every version."""
+    """List the models of the registry, or every version of MODEL, an id or a display name."""
     async with run.backend() as backend:
         results = await backend.serving.models()
         shown: Sequence[Model] = results.items
@@ -56,7 +56,10 @@ async def models(run: Run, model: str | None) -> int:
     "The others get none.",
 )  # fmt: skip
 @click.option(
-    "--deploy", metavar="MODEL@VERSION", default="", help="Deploy a version in addition to the deployed ones."
+    "--deploy",
+    metavar="MODEL@VERSION",
+    default="",
+    help="Deploy a version in addition to the deployed versions.",
 )
 @click.option("--percent", type=click.IntRange(0, 100), help="Share of the requests for --deploy.")
 @click.option(

@@ -162,7 +162,8 @@ class DagView(ScrollView, can_focus=True):
             self.scroll_to_region(around, animate=False, force=True)
 
     def _go(self, ids: Sequence[str]) -> None:
-        """Go to the task that the cursor came from, if it is one of these, else to the nearest task."""
+        """Go to the task that the cursor came from, if it is among these tasks, or else to the nearest
+        task."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None or not ids:
             return
@@ -240,7 +241,7 @@ class DagView(ScrollView, can_focus=True):
         parts: list[Content | str | tuple[str, str]] = []
         text, style, at = "", "", 0
         for x in sorted([*lines, *boxes]):
-            # Draw runs of one style as one part: a row has hundreds of cells.
+            # Draw runs of one style as one part, because a row has hundreds of cells.
             now = "" if x in boxes else "$accent" if (x, row) in near else "$text-muted"
             if x > at or now != style:
                 parts += [(text, style), " " * (x - at)]

@@ -38,8 +38,7 @@ class FormLine(Input):
 
     @dataclass
     class Left(Message):
-        """Accept the text and move the cursor by `move` rows. `clicked` is true if the focus went
-        elsewhere."""
+        """Accept the text and move the cursor by `move` rows. `clicked` is true after a click elsewhere."""
 
         move: int
         clicked: bool = False
@@ -58,7 +57,7 @@ class FormLine(Input):
         self.cursor_position = len(text)
         self.move_to(offset, width)
         self.display = True
-        # Set the focus at once: the next key may already be waiting.
+        # Set the focus at once, because the next key may already be waiting.
         self.screen.set_focus(self)
 
     def move_to(self, offset: Offset, width: int) -> None:

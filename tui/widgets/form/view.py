@@ -237,8 +237,7 @@ class FormView(ScrollView, can_focus=True):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the lines of a region, drawn once and cached; Textual's cache would style each line
-        again."""
+        """Return the lines of a region, drawn once and cached; Textual's cache would style them again."""
         left, right = crop.column_span
         lines = [self.render_line(y) for y in crop.line_range]
         return lines if (left, right) == (0, self.size.width) else [line.crop(left, right) for line in lines]

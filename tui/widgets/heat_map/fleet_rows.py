@@ -177,8 +177,7 @@ def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
 def cell_text(
     spot: HeatCell, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
 ) -> Content:
-    """Return all facts about one cell: job, replica, value, age and source. `step` is the replica's last
-    step."""
+    """Return a cell's job, replica, value, age and source. `step` is the replica's last step."""
     name = [(plain(spot.replica), "bold")]
     if spot.accelerator:
         name.append((f"  GPU {plain(spot.accelerator)}", "bold"))

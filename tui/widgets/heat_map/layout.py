@@ -35,7 +35,7 @@ class HeatGroup:
 
 @dataclass(slots=True)
 class Block:
-    """Position of a group's rows: lines from `top` (the title's), in columns of equal width."""
+    """Position of a group's rows: lines from `top` (the title's line), in columns of equal width."""
 
     group: HeatGroup
     top: int

@@ -1,4 +1,4 @@
-"""Levels of a heat map and how each is drawn: a height and a colour, or a digit, or one of 16 colours.
+"""Levels of a heat map and their appearance: a height and a colour, a digit, or one of 16 colours.
 
 A cell is an integer code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, plus `LATE` for an outdated figure.
 Zero is a separate level.
@@ -24,7 +24,7 @@ NOT_MEASURED_GLYPH, NOT_MEASURED_ASCII = "·", "."
 LATE_MARK = "?"
 """Suffix of a late cell: `▅?`."""
 
-# The colours go from dim to bright on dark, from bright to dim on light: the lightness alone shows the order,
+# The colours go from dim to bright on dark, from bright to dim on light. The lightness alone shows the order,
 # for users who can't distinguish the hues.
 DARK = (
     "#6a5fa8", "#6570b8", "#5b83c0", "#4f97c2", "#47a9bd",

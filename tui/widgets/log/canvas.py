@@ -177,8 +177,7 @@ class LogCanvas(ScrollView):
         return Strip(segments, strip.cell_length + pad)
 
     def _extra_styles(self) -> Callable[[int], str]:
-        """Return a function from a line's number to its extra style: the cursor's, the marked range's, or
-        ""."""
+        """Return a function from a line's number to its extra style: cursor, marked range, or ""."""
         if self.following or self._cursor is None:
             return lambda _: ""
         cursor = self.buffer.find(self._cursor)

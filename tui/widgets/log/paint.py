@@ -200,7 +200,7 @@ class LinePainter:
     def _style(self, base: Style, name: str) -> Style:
         key = (base, name)
         if key not in self._styles:
-            # A reversed row has a single colour: not every pair of the 16 colours is legible.
+            # A reversed row has a single colour, because not every pair of the 16 colours is legible.
             self._styles[key] = base + self._component_style(name) if name and not base.reverse else base
         return self._styles[key]
 

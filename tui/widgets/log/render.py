@@ -73,7 +73,7 @@ def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> s
 
 @lru_cache(maxsize=256)
 def _clock(moment: datetime) -> str:
-    """Return the local time of a second, cached: one second may have thousands of lines."""
+    """Return the local time of a second, cached because one second may have thousands of lines."""
     return f"{moment.astimezone():%H:%M:%S}"
 
 
@@ -163,8 +163,7 @@ def line_text(line: Line) -> str:
 
 
 def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
-    """Return a line with its time, replica and severity, for the clipboard and for files; a line of a file is
-    unchanged."""
+    """Return a line with time, replica and severity, for copies and files; a file's line is unchanged."""
     moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(line, LogGap):
         return f"{moment} {gap_text(line, 0).strip()}"

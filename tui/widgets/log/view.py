@@ -132,7 +132,7 @@ class LogView(LogCanvas, can_focus=True):
         self._rows = None
         size = Size(self.size.width, self._height())
         if size != self.virtual_size:
-            # Don't lay out the entire screen: only the scroll bar depends on the size.
+            # Don't lay out the entire screen, because only the scroll bar depends on the size.
             self.set_reactive(Widget.virtual_size, size)
         top = self._top()
         if self.following:
@@ -176,7 +176,7 @@ class LogView(LogCanvas, can_focus=True):
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
         if not self._moving and round(old_value) != round(new_value):
-            # A pane that grows moves the end by itself: a view at the end continues to follow.
+            # A pane that grows moves the end by itself, so a view at the end continues to follow.
             at_end = round(new_value) >= round(self.max_scroll_y)
             self.following = self.following and (new_value >= old_value or at_end)
             self._hold_top()

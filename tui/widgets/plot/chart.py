@@ -88,7 +88,7 @@ class ChartFormat:
     x_time: bool = False
     """Whether x is in seconds."""
     x_whole: bool = False
-    """Whether x counts something, such as steps: its axis has only integers."""
+    """Whether x counts something, such as steps, so that its axis has only integers."""
     low: float | None = None
     high: float | None = None
     x_view: XView = FULL_VIEW
@@ -319,8 +319,7 @@ class Chart(VerticalGroup):
         plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, nice_ticks))
 
     def _ascii_plot(self) -> Content:
-        """Return the chart in ASCII, with one mark per column and the minimum and maximum of y at the
-        left."""
+        """Return the chart in ASCII, one mark per column, with the minimum and maximum of y at the left."""
         drawn = [line for line in self._drawn if line.x]
         width, height = self.size.width - LABEL - 4, self.size.height - 2
         if not drawn or width < 8 or height < 2:

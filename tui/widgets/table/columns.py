@@ -45,7 +45,7 @@ def place(
     widths = {c.key: needed[c.key] for c in shown}
     room_for = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
-    # Place narrow columns first: a count is shown completely before a long text uses the rest.
+    # Place narrow columns first, so that a count is shown completely before a long text uses the rest.
     for column in sorted(shown, key=lambda c: room_for[c.key] - widths[c.key]):
         more = max(0, min(left, room_for[column.key] - widths[column.key]))
         widths[column.key] += more
@@ -93,6 +93,5 @@ _FOLDED: WeakKeyDictionary[App[object], dict[str, set[str]]] = WeakKeyDictionary
 
 
 def folded_in(app: App[object], table: str) -> set[str]:
-    """Return the keys of the columns that the user has hidden in tables of this name, for this run of the
-    app."""
+    """Return the keys of the columns that the user has hidden in tables of this name, in this run."""
     return _FOLDED.setdefault(app, {}).setdefault(table, set())

@@ -83,7 +83,7 @@ class Table(ScrollView, can_focus=True):
         self.sorted_by = ""
         self.reverse = False
         self.chosen_column = ""
-        """Key of the column that `s` sorts by and `z` hides; "" if none is chosen."""
+        """Key of the column that `s` sorts by and `z` hides; "" if no column is chosen."""
         self.pinned: frozenset[str] = frozenset()
         self._make: Callable[[str], Cells] | None = None
         self._rows: dict[str, Cells] = {}
@@ -306,7 +306,7 @@ class Table(ScrollView, can_focus=True):
             self._repaint_header()
 
     def action_fold_column(self) -> None:
-        """Hide the chosen column, or the sorted column if none is chosen."""
+        """Hide the chosen column, or the sorted column if no column is chosen."""
         key = self.chosen_column or self.sorted_by
         column = next((c for c in self.columns if c.key == key), None)
         if column is not None and column.fold and any(p.column is column for p in self._placed[1:]):
@@ -365,8 +365,7 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Place the columns, even while the table is hidden and its `size` is 0. Return whether they have
-        changed."""
+        """Place the columns, even for a hidden table of size 0. Return whether they have changed."""
         if not self.is_attached:
             return False
         width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.

@@ -41,7 +41,7 @@ _SECOND = timedelta(seconds=1)
 _STOPS_WITHIN = timedelta(seconds=15)
 """Maximum delay before the kubelet stops a deleted pod."""
 _LEAVES_WITHIN = timedelta(minutes=2)
-"""Time within which peers may exit after a checkpoint, to restart without a removed worker."""
+"""Time within which peers may exit after a checkpoint, before they restart without a removed worker."""
 LEFT_WITH_CHECKPOINT = 203
 """Exit code of the trainer after a signal or a change of workers: it resumes from a checkpoint."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
@@ -341,7 +341,7 @@ def _with_code(run: _Run, exit_: _Exit | None, error: _Error | None) -> ReplicaF
 def _reason(
     run: _Run, base: ReplicaFailure, error: _Error | None, node: Sequence[ClusterEvent]
 ) -> tuple[str, ClusterEvent | None] | None:
-    """Return the reason for the failure and its Event; the pod's Events precede its node's."""
+    """Return the reason for the failure and its Event; Events of the pod precede Events of its node."""
     cause = run.cause
     if cause is not None and cause.reason not in _ENDS_WITH_NODE:
         return cause.reason, cause

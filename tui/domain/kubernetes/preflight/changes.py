@@ -15,8 +15,7 @@ _KEYS = ("name", "mountPath", "key", "containerPort", "manager")
 
 
 def changes(there: Any, desired: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """Yield each path whose existing value differs from the desired one, ignoring the cluster's extra
-    fields."""
+    """Yield each path whose existing value differs from the desired value, ignoring the cluster's fields."""
     if isinstance(desired, Mapping):
         for key, value in desired.items():
             below = there.get(key) if isinstance(there, Mapping) else None

@@ -36,8 +36,7 @@ class GroupFit:
 
 
 def requests_of(group: ManifestGroup) -> dict[str, Decimal]:
-    """Return the requests of one pod of the group, over all containers; without a request the limit
-    counts."""
+    """Return the requests of one pod, over all containers; a limit replaces a missing request."""
     total: dict[str, Decimal] = {}
     listed = elements(group.pod, "containers") if group.template else [group.container]
     key = "resources" if group.template else "resourcesPerNode"

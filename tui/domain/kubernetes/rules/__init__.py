@@ -15,7 +15,7 @@ RULES: tuple[ManifestRule, ...] = tuple(rule for family in _FAMILIES for rule in
 def check_manifest(case: Case) -> list[Finding]:
     """Return the findings of all rules, in rule order.
 
-    A field is reported once: a rule's finding replaces the schema's.
+    A rule's finding replaces the schema's finding about the same field.
     """
     looked_at = ManifestCase.of(case)
     findings = [finding for rule in RULES for finding in rule.findings(looked_at)]

@@ -251,7 +251,7 @@ def batch(case: ManifestCase) -> Iterator[Finding]:
     pods, total = whole(spec.get("parallelism", 1)), whole(spec.get("completions"))
     if pods is not None and pods > 1 and spec.get("completionMode") != "Indexed":
         path = ("spec", "completionMode")
-        sentence = f"without an index the {pods} pods can't tell their node ranks."
+        sentence = f"without an index the {pods} pods can't determine their node ranks."
         yield Finding(
             path,
             sentence,

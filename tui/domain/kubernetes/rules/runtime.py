@@ -35,7 +35,8 @@ def shared_memory(case: ManifestCase) -> Iterator[Finding]:
 
 
 def memory(case: ManifestCase) -> Iterator[Finding]:
-    """Warn about GPU pods without a memory request: a full node may get them and evicts them first."""
+    """Warn about GPU pods without a memory request, because a full node may accept and then evict them
+    first."""
     for group in case.groups:
         resources = fields(group.container, "resources")
         amounts = {**fields(resources, "limits"), **fields(resources, "requests")}
@@ -46,7 +47,8 @@ def memory(case: ManifestCase) -> Iterator[Finding]:
 
 
 def variables(case: ManifestCase) -> Iterator[Finding]:
-    """Find duplicate variables: the last value counts, and the operator's variables follow the file's."""
+    """Find duplicate variables. The last value counts; the operator's variables follow the file's
+    variables."""
     for group in case.groups:
         seen: dict[str, int] = {}
         for i, variable in enumerate(elements(group.container, "env")):

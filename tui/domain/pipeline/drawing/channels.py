@@ -1,4 +1,4 @@
-"""The columns between two layers, in which lines change rows: each vertical part has its own track.
+"""The columns between two layers, in which lines change rows. Each vertical part has its own track.
 
 Two nets share a cell only if they cross at a right angle. A net that enters a row which another net leaves
 must turn after that net; if nets block each other in a cycle, one of them is moved to a free row.
@@ -37,8 +37,7 @@ class Turn:
 
 
 def route(wires: Sequence[Wire]) -> tuple[dict[str, list[Turn]], int]:
-    """Return the turns of each net from left to right, and the number of tracks; a straight net has no
-    turns."""
+    """Return each net's turns from left to right, and the number of tracks; a straight net has no turns."""
     turns: dict[str, list[Turn]] = {wire.net: [] for wire in wires}
     bent = [wire for wire in wires if not wire.straight]
     used_rows = {wire.left for wire in wires} | {row for wire in wires for row in wire.rights}

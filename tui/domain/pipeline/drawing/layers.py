@@ -86,7 +86,8 @@ def _layers(nodes: Sequence[Node]) -> dict[str, int]:
         if len(rest) == len(left):
             raise NotDrawable("The tasks depend on each other in a cycle.")
         left = rest
-    # Place a node without dependencies just before the first dependent node: long lines are hard to follow.
+    # Place a node without dependencies just before the first dependent node, because long lines are hard to
+    # follow.
     for source, targets in _followers(nodes).items():
         if not after[source]:
             layers[source] = min(layers[target] for target in targets) - 1

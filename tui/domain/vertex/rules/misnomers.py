@@ -280,8 +280,7 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
 
 
 def _spec_path(path: Path, root: Any) -> Path:
-    """Return the path of the CustomJobSpec: in the body that contains `path`, or in the file's body if none
-    does."""
+    """Return the path of the CustomJobSpec: in the body that contains `path`, or else in the file's body."""
     body = next((b for b in bodies() if b == path[0]), None)
     body = body or next((b for b in bodies() if _get(root, b) is not None), None)
     return format_of(body).spec_path if body else ()

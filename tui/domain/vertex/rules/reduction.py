@@ -25,7 +25,7 @@ def _image(pool: Pool) -> str:
 
 
 def _reducers(case: Case) -> list[tuple[Path, Pool]]:
-    """Return the pools whose image is the reducers'."""
+    """Return the pools that run the image of the reducers."""
     return [(path, pool) for path, pool in case.used if _LOOKS_LIKE.search(_image(pool))]
 
 
@@ -154,8 +154,8 @@ def nccl_net(case: Case) -> Iterator[Finding]:
                 where = (*path, name, "env", i)
                 yield Finding(
                     where,
-                    f"{variable['name']} selects NCCL's network plugin manually and may exclude Reduction "
-                    "Server's.",
+                    f"{variable['name']} selects NCCL's network plugin manually and may exclude the plugin "
+                    "of Reduction Server.",
                     "Remove it; NCCL finds the package google-reduction-server by itself.",
                     (Edit(where, REMOVED),),
                 )

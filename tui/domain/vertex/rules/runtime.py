@@ -147,7 +147,7 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
 
 
 def one_process(case: Case) -> Iterator[Finding]:
-    """Warn only for torch: one TensorFlow or JAX process uses every GPU of its machine."""
+    """Warn only for torch, because one TensorFlow or JAX process uses every GPU of its machine."""
     for path, pool in case.used:
         _, kind, count = machine_of(pool)
         container = pool.get("containerSpec") or {}

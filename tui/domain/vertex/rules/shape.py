@@ -66,7 +66,7 @@ def _label_start(char: str) -> bool:
 
 
 def _for_labels(char: str) -> bool:
-    """Return whether labels allow the character: international letters are allowed, capitals are not."""
+    """Return whether labels allow the character. Labels allow international letters but no capitals."""
     kind = unicodedata.category(char)
     return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
 
