@@ -27,6 +27,7 @@ VERBS = {
     ),
     "launch": ("tui.verbs.launch", "Launch a profile."),
     "logs": ("tui.verbs.log.verb", "Print or follow the log of every replica, merged in time order."),
+    "diagnose": ("tui.verbs.log.diagnose", "Say why a run failed, from a job or from any log."),
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "shell": ("tui.verbs.programs.shell", "Open a shell in a running replica, or run a command there."),
     "tensorboard": ("tui.verbs.programs.tensorboard", "Show a job's events in the installed TensorBoard."),

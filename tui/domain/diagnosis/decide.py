@@ -1,0 +1,457 @@
+"""Decides from the evidence which failure came first, what it led to, and how sure that is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from statistics import median
+
+from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
+from tui.domain.diagnosis.exits import REPLICA, exit_verdict, signal_of
+from tui.domain.diagnosis.fallback import exception_cause, exception_family
+from tui.domain.diagnosis.line import JobFacts, LogLine
+from tui.domain.diagnosis.rules import Match, Rules
+from tui.domain.diagnosis.stream import GIVEN_UP
+from tui.domain.diagnosis.verdict import Shown, Verdict
+
+SURVIVED = 2
+"""Number of further steps of a stream after which an error was survived."""
+SURVIVED_ELSEWHERE = 4
+"""Number of further steps of other replicas after which an error was survived."""
+HEALTHY_LINES = 25
+HEALTHY_TIME = 60.0
+"""Ordinary lines, and seconds, of a replica after an error that make the error doubtful."""
+CLOCKS = 2.0
+"""Seconds by which clocks of replicas may differ unnoticed."""
+TOGETHER = 2.0
+"""Seconds within which a launcher's word decides between two errors."""
+MOST_CASCADE = 5
+_PROBES = frozenset(
+    {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
+)
+_RETRIED = re.compile(
+    r"[Rr]etry(?:ing)?\b|[Ww]ill retry|re-try|[Ff]all(?:ing)? ?back|[Ss]kipping|[Ii]gnoring"
+    r"|[Cc]ontinuing (?:with|anyway|without)|[Aa]ttempt [1-9] ?(?:/|of) ?\d"
+    r"|[Rr]ecovered|[Rr]econnect|succeeded (?:on|after)|proceeding without"
+)
+
+
+def decide(findings: Findings, job: JobFacts, rules: Rules) -> Verdict:
+    """Return why the run failed."""
+    return _Decision(findings, job, rules).verdict()
+
+
+class _Decision:
+    """One decision, on the clock that the replicas share."""
+
+    def __init__(self, findings: Findings, job: JobFacts, rules: Rules) -> None:
+        self._findings = findings
+        self._job = job
+        self._rules = rules
+        self._offsets = clock_offsets(findings.replicas.values())
+        self._platform = rules.first(job.error, "platform") if job.error else None
+
+    def verdict(self) -> Verdict:
+        job = self._job
+        if job.state == "SUCCEEDED":
+            return Verdict("", "none", confidence=0.95)
+        if job.state in {"CANCELLED", "CANCELLING"} and not self._platform:
+            return self._cancelled()
+        roots = [evidence for evidence in self._findings.evidence if self._fatal(evidence)]
+        roots.sort(key=self._order)
+        strong = [evidence for evidence in roots if self._strength(evidence) >= 2]
+        platform = self._platform
+        if platform is not None and platform.rule.sure and platform.rule.role == "root":
+            return self._of_platform(platform, strong)
+        root = self._first(strong)
+        if root is not None:
+            return self._of_root(root, strong)
+        lost = self._lost()
+        if lost is not None:
+            return lost
+        weak = self._first([evidence for evidence in roots if self._strength(evidence) == 1])
+        if weak is not None and (job.failed or self._ends(weak)):
+            return self._of_root(weak, [weak])
+        cascade = self._of_cascade()
+        if cascade is not None:
+            return cascade
+        if platform is not None:
+            return self._of_platform(platform, [])
+        if job.failed:
+            return self._by_exit() or Verdict(
+                "", confidence=0.3, next=_READ_ON if self._findings.lines else _EMPTY
+            )
+        return Verdict("", "none" if self._findings.lines else "unknown", confidence=0.5)
+
+    # Which errors count
+
+    def _order(self, evidence: Evidence) -> tuple[float, int]:
+        """Sort key: the time on the shared clock, then the order of the input."""
+        time = evidence.line.time
+        return (
+            (time - self._offsets.get(evidence.replica, 0.0)) if time is not None else 0.0,
+            evidence.line.index,
+        )
+
+    def _fatal(self, evidence: Evidence) -> bool:
+        """Whether an error may have ended the run: a root that the training did not survive."""
+        if evidence.role not in {"root", "either"}:
+            return False
+        return not self._survived(evidence)
+
+    def _survived(self, evidence: Evidence) -> bool:
+        if evidence.own_steps >= SURVIVED or evidence.other_steps >= SURVIVED_ELSEWHERE:
+            return True
+        later = evidence.after[:2] if evidence.exception else evidence.after[:1]
+        near = [*(line.text for line in later), evidence.text]
+        if any(GIVEN_UP.search(text) for text in near):
+            return False
+        return any(_RETRIED.search(text) for text in near)
+
+    def _strength(self, evidence: Evidence) -> int:
+        """3 for a rule that proves, 2 for a raised exception, 1 for a sign, 0 for a doubtful one."""
+        match = evidence.match
+        if match is not None:
+            strength = (
+                3 if match.rule.sure and match.rule.role == "root" else 2 if match.rule.role == "root" else 1
+            )
+            if evidence.role == "either":
+                strength = 1
+        else:
+            strength = 1 if evidence.quoted else 2
+        if evidence.logged or self._lived_on(evidence):
+            strength -= 2
+        return max(strength, 0)
+
+    def _lived_on(self, evidence: Evidence) -> bool:
+        """Whether the replica wrote ordinary lines for long afterwards."""
+        if evidence.line.time is not None and evidence.last_healthy is not None:
+            return evidence.healthy >= 3 and evidence.last_healthy - evidence.line.time > HEALTHY_TIME
+        return evidence.healthy >= HEALTHY_LINES
+
+    def _ends(self, evidence: Evidence) -> bool:
+        """Whether the log of the replica ends soon after the error."""
+        activity = self._findings.replicas[evidence.replica]
+        return activity.last is not None and evidence.healthy <= HEALTHY_LINES and not evidence.own_steps
+
+    def _pointed(self, evidence: Evidence) -> bool:
+        """Whether a launcher or the service names the process of an error."""
+        end = self._job.replicas.get(evidence.replica)
+        if (
+            end is not None
+            and (end.exit_code or 0) not in {0, 143}
+            and self._named() in {"", evidence.replica}
+        ):
+            return True
+        return any(
+            pointer.line.replica == evidence.replica
+            and (pointer.code is None or pointer.code not in {-15, 0, 143})
+            and (evidence.rank is None or pointer.rank in {None, evidence.rank})
+            for pointer in self._findings.pointers
+        )
+
+    def _named(self) -> str:
+        """The replica that the service's error names; "" if it names none."""
+        match = REPLICA.search(self._job.error)
+        return match["replica"] if match is not None else ""
+
+    def _first(self, candidates: list[Evidence]) -> Evidence | None:
+        """The first failure; a launcher's word decides between failures at about the same time."""
+        if not candidates:
+            return None
+        first = candidates[0]
+        start = self._order(first)[0]
+        close = [c for c in candidates if self._order(c)[0] - start <= TOGETHER and c.line.time is not None]
+        if close and not self._pointed(first):
+            first = next((c for c in close if self._pointed(c)), first)
+        return self._rooted(first, candidates)
+
+    def _rooted(self, evidence: Evidence, candidates: list[Evidence]) -> Evidence:
+        """The exception of a chain that tells the cause."""
+        later = [c for c in candidates if c.cause is evidence]
+        while later:
+            following = later[0]
+            if evidence.match is None and (
+                following.match is not None or (following.chain == "during" and evidence.exception in _PROBES)
+            ):
+                return following
+            later = [c for c in candidates if c.cause is following]
+        return evidence
+
+    # Answers
+
+    def _of_root(self, root: Evidence, candidates: list[Evidence]) -> Verdict:
+        match = root.match
+        rule = match.rule if match is not None else None
+        if match is not None and rule is not None:
+            cause = match.fill(rule.cause) or exception_cause(root)
+            family, retry, advice = rule.family, rule.retry, match.fill(rule.advice(self._job.place))
+            short = match.fill(rule.short) or cause
+        else:
+            cause = exception_cause(root)
+            family, retry, advice = exception_family(root)
+            short = cause
+        confidence = self._confidence(root, candidates, family)
+        where = root.frame.words if root.frame is not None else ""
+        return Verdict(
+            cause,
+            family,
+            root.replica,
+            _index(root.line),
+            confidence,
+            retry,
+            advice,
+            short,
+            root.step,
+            rule.id if rule is not None else "",
+            where,
+            self._shown(root),
+            *self._cascade(root),
+        )
+
+    def _confidence(self, root: Evidence, candidates: list[Evidence], family: str) -> float:
+        strength = self._strength(root)
+        confidence = {3: 0.86, 2: 0.68, 1: 0.5, 0: 0.3}[strength]
+        if strength == 2 and root.frame is not None and family == "code":
+            confidence = 0.74
+        others = [c for c in candidates if c is not root and self._strength(c) >= strength]
+        rivals = {self._family(c) for c in others if not (c.chain and c.cause is root)} - {family}
+        if rivals:
+            near = any(
+                c.replica != root.replica or abs(self._order(c)[0] - self._order(root)[0]) > TOGETHER
+                for c in others
+                if self._family(c) in rivals
+            )
+            confidence -= 0.3 if near else 0.18
+        named = self._named()
+        if self._pointed(root) or (named and named == root.replica):
+            confidence += 0.08
+        elif named and named != root.replica:
+            confidence -= 0.12
+        if self._lived_on(root) or root.logged:
+            confidence -= 0.2
+        if not self._job.failed and not self._findings.pointers and not self._ends(root):
+            confidence -= 0.3
+        return min(0.97, max(0.1, confidence))
+
+    def _family(self, evidence: Evidence) -> str:
+        if evidence.match is not None:
+            return evidence.match.rule.family
+        return exception_family(evidence)[0]
+
+    def _shown(self, root: Evidence) -> list[Shown]:
+        shown = [Shown(line, "context") for line in root.before[-2:] if line.index != root.line.index]
+        shown.append(Shown(root.line, "root"))
+        return [*shown, *(Shown(line, "context") for line in root.after[:1])]
+
+    def _cascade(self, root: Evidence | None, replica: str = "") -> tuple[list[Shown], int]:
+        """Return the first lines that the failure led to, one for each replica, and their number."""
+        start = self._order(root) if root is not None else (float("-inf"), -1)
+        lines: dict[str, LogLine] = {}
+        count = 0
+        for evidence in self._findings.evidence:
+            if (
+                evidence is root
+                or self._survived(evidence)
+                or evidence.role in {"noise", "survived", "pointer"}
+            ):
+                continue
+            if evidence.role in {"root", "either"} and evidence.replica == replica:
+                continue
+            if self._order(evidence) >= start or evidence.role == "cascade":
+                count += 1
+                lines.setdefault(evidence.replica, evidence.line)
+        return [Shown(line, "cascade") for line in list(lines.values())[:MOST_CASCADE]], count
+
+    def _of_platform(self, match: Match, strong: list[Evidence]) -> Verdict:
+        rule = match.rule
+        replica = match.groups.get("replica", "") or self._named()
+        support = [evidence for evidence in strong if self._family(evidence) == rule.family]
+        own = [evidence for evidence in support if evidence.replica == replica or not replica]
+        root = self._first(own or support)
+        killed = self._last_of(replica)
+        if root is not None and root.match is not None and rule.family == root.match.rule.family:
+            replica = root.replica or replica
+        cause = match.fill(rule.cause)
+        conflict = bool(strong) and root is None
+        confidence = (0.9 if rule.sure and not conflict else 0.6) if rule.role == "root" else 0.5
+        shown = self._shown(root) if root is not None else [Shown(killed, "context")] if killed else []
+        return Verdict(
+            cause,
+            rule.family,
+            replica,
+            _index(root.line) if root is not None else None,
+            confidence,
+            rule.retry,
+            match.fill(rule.advice(self._job.place)),
+            match.fill(rule.short) or cause,
+            root.step if root is not None else None,
+            rule.id,
+            "",
+            shown,
+            *self._cascade(root, replica),
+        )
+
+    def _last_of(self, replica: str) -> LogLine | None:
+        activity = self._findings.replicas.get(replica)
+        return activity.last if activity is not None else None
+
+    def _cancelled(self) -> Verdict:
+        """A job that a user cancelled did not fail, whatever its programs write when they are ended."""
+        sign = next(
+            (
+                e
+                for e in self._findings.evidence
+                if e.match is not None and e.match.rule.family == "user-cancel"
+            ),
+            None,
+        )
+        return Verdict(
+            "Somebody cancelled the job",
+            "user-cancel",
+            sign.replica if sign else "",
+            sign.line.index if sign else None,
+            0.9,
+            "no",
+            "Nothing: it did not fail.",
+            "cancelled",
+            evidence=self._shown(sign) if sign else [],
+        )
+
+    def _killed(self) -> list[tuple[str, int]]:
+        """Return the replicas that a signal ended, with its number, by the service's or a launcher's word."""
+        ended = [
+            (name, signal_of(end.exit_code)) for name, end in self._job.replicas.items() if end.exit_code
+        ]
+        if not ended and (match := REPLICA.search(self._job.error)) is not None:
+            ended = [(match["replica"], signal_of(int(match["code"])))]
+        ended += [(p.line.replica, signal_of(p.code)) for p in self._findings.pointers if p.code]
+        return [(name, number) for name, number in dict.fromkeys(ended) if number]
+
+    def _lost(self) -> Verdict | None:
+        """A replica that a signal ended without a line that says why."""
+        killed = [(name, number) for name, number in self._killed() if number not in {15, 2}]
+        # After a process aborts itself, its own words tell more than the signal.
+        killed = [(name, number) for name, number in killed if number not in {6}]
+        if not killed:
+            return None
+        killed.sort(key=lambda pair: self._silent_since(pair[0]))
+        name, number = next(((n, s) for n, s in killed if s == 9), killed[0])
+        verdict = exit_verdict(number, name, self._job.place)
+        pointer = next(
+            (p for p in self._findings.pointers if p.line.replica == name and signal_of(p.code) == number),
+            None,
+        )
+        last = pointer.line if pointer is not None else self._last_of(name)
+        activity = self._findings.replicas.get(name)
+        alone = len({n for n, s in killed if s == number}) == 1
+        return Verdict(
+            verdict.cause,
+            verdict.family,
+            name,
+            last.index if last is not None else None,
+            0.62 if alone else 0.5,
+            verdict.retry,
+            verdict.next,
+            verdict.short,
+            activity.step if activity is not None else None,
+            "",
+            "",
+            [Shown(last, "root")] if last is not None else [],
+            *self._cascade(None, name),
+        )
+
+    def _silent_since(self, name: str) -> float:
+        """The time of a replica's last line on the shared clock."""
+        last = self._last_of(name)
+        if last is None or last.time is None:
+            return float("inf")
+        return last.time - self._offsets.get(name, 0.0)
+
+    def _of_cascade(self) -> Verdict | None:
+        """The replica that wrote no consequence, or fell silent first, where only consequences are logged."""
+        cascades = [e for e in self._findings.evidence if e.role == "cascade" and not self._survived(e)]
+        if not cascades:
+            return None
+        cascades.sort(key=self._order)
+        first = cascades[0]
+        affected = {e.replica for e in cascades}
+        silent = sorted(
+            (n for n in self._findings.replicas if n and n not in affected), key=self._silent_since
+        )
+        match = first.match
+        assert match is not None
+        rule = match.rule
+        replica = first.replica
+        cause = match.fill(rule.cause) or exception_cause(first)
+        confidence = 0.5
+        line = first.line
+        if silent and self._silent_since(silent[0]) + CLOCKS < self._order(first)[0]:
+            replica, line = silent[0], self._last_of(silent[0]) or first.line
+            cause = f"{replica} fell silent while the others waited: {cause[:1].lower()}{cause[1:]}"
+        return Verdict(
+            cause,
+            rule.family,
+            replica,
+            line.index,
+            confidence,
+            rule.retry,
+            match.fill(rule.advice(self._job.place)),
+            match.fill(rule.short) or cause,
+            first.step,
+            rule.id,
+            "",
+            self._shown(first),
+            *self._cascade(first),
+        )
+
+    def _by_exit(self) -> Verdict | None:
+        """The exit code alone, where it tells anything."""
+        ended = {name: end.exit_code for name, end in self._job.replicas.items() if end.exit_code}
+        if (match := REPLICA.search(self._job.error)) is not None:
+            ended = {match["replica"]: int(match["code"]), **ended}
+        for name, code in ended.items():
+            verdict = exit_verdict(
+                signal_of(code) or code, name, self._job.place, signal=bool(signal_of(code))
+            )
+            if verdict.cause:
+                last = self._last_of(name)
+                return Verdict(
+                    verdict.cause,
+                    verdict.family,
+                    name,
+                    None,
+                    verdict.confidence,
+                    verdict.retry,
+                    verdict.next,
+                    verdict.short,
+                    evidence=[Shown(last, "context")] if last is not None else [],
+                )
+        return None
+
+
+_EMPTY = (
+    "The log is empty: the account of the job may lack roles/logging.logWriter, the image may be built for "
+    "another processor, or its output is buffered (PYTHONUNBUFFERED=1)."
+)
+_READ_ON = (
+    "Nothing in the log tells why. Read its last lines, and the events of the replica that ended first."
+)
+
+
+def _index(line: LogLine) -> int | None:
+    """The index of a line of the input; `None` for one of the service's message."""
+    return line.index if line.index >= 0 else None
+
+
+def clock_offsets(replicas: Iterable[Activity]) -> dict[str, float]:
+    """Return the seconds by which each replica's clock is ahead of the first, from shared steps."""
+    offsets: dict[str, float] = {}
+    reference: dict[int, float] = {}
+    for activity in replicas:
+        shared = [time - reference[step] for step, time in activity.marks.items() if step in reference]
+        ahead = median(shared) if len(shared) >= 2 else 0.0
+        offsets[activity.name] = ahead = ahead if abs(ahead) > CLOCKS else 0.0
+        for step, time in activity.marks.items():
+            reference.setdefault(step, time - ahead)
+    return offsets

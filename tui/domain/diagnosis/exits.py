@@ -1,0 +1,114 @@
+"""Exit codes and signals, by who reports them."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from tui.domain.core.diagnosis import explain_exit
+from tui.domain.diagnosis.verdict import Verdict
+
+REPLICA = re.compile(
+    r"replica (?P<replica>[\w.-]+-\d+) (?:ran out[ -]of[ -]memory and )?"
+    r"exited with a non-zero status of (?P<code>\d+)",
+    re.IGNORECASE,
+)
+_PREBUILT = frozenset({6, 9, 11, 15})
+"""Codes that prebuilt containers report for signals (docs/facts/vertex.md 13.2)."""
+_PLACES = {
+    "local": "`dmesg` of this machine tells whether the kernel killed it",
+    "vertex": "Take a larger or highmem machine, or fewer data loader workers",
+    "cluster": "`kubectl describe pod` tells OOMKilled, an eviction or a preemption; raise the memory limit",
+    "": "Look for the kernel's OOM record; take a larger or highmem machine",
+}
+
+
+def signal_of(code: int | None) -> int:
+    """The signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and 15 of
+    prebuilt containers."""
+    if code is None:
+        return 0
+    number = -code if code < 0 else code - 128 if 128 < code < 160 else 256 - code if 241 <= code < 256 else 0
+    return number or (code if code in _PREBUILT else 0)
+
+
+def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
+    """What the end of a replica tells without any line that explains it; no cause if nothing."""
+    who = replica or "A process"
+    if not signal:
+        return _exit(code, who)
+    name = _name(code)
+    if code == 9:
+        return Verdict(
+            f"{who} was killed ({name}), often because the machine's memory was used up",
+            "memory-host",
+            retry="change",
+            next=f"{_PLACES.get(place, _PLACES[''])}.",
+            short=f"killed ({name})",
+            confidence=0.55,
+        )
+    if code == 15:
+        return Verdict(
+            f"{who} was ended from outside ({name})",
+            "preemption",
+            retry="yes",
+            next="Look for a preemption, a cancel or another failed replica; resume from the checkpoint.",
+            short=f"ended ({name})",
+            confidence=0.4,
+        )
+    if code == 7:
+        return Verdict(
+            f"{who} died of a bus error ({name}), often because /dev/shm was too small",
+            "memory-host",
+            retry="change",
+            next="Use num_workers=0 or the file_system sharing strategy, or give /dev/shm more room.",
+            short="bus error",
+            confidence=0.55,
+        )
+    return Verdict(
+        f"{who} crashed in native code ({name})",
+        "code",
+        retry="change",
+        next="Set PYTHONFAULTHANDLER=1 to see where; check the versions of compiled extensions.",
+        short=f"crashed ({name})",
+        confidence=0.5,
+    )
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+_FAMILIES = {
+    69: ("storage-gcs", "yes"),
+    71: ("hardware-gpu", "node"),
+    74: ("checkpoint", "change"),
+    75: ("preemption", "yes"),
+    76: ("network", "yes"),
+    77: ("launcher", "yes"),
+    126: ("image", "no"),
+    127: ("image", "no"),
+    128: ("image", "no"),
+    2: ("config-flag", "no"),
+}
+
+
+def _exit(code: int, who: str) -> Verdict:
+    """An exit code that the kernel, a shell or the trainer documents."""
+    own = code - 128 if code - 128 in _FAMILIES and code > 190 else code
+    if own not in _FAMILIES:
+        return Verdict("")
+    family, retry = _FAMILIES[own]
+    return Verdict(
+        f"{who} ended with code {code}: {explain_exit(code)}",
+        family,
+        retry=retry,
+        next="Check its command and arguments."
+        if family in {"image", "config-flag"}
+        else "Read its last lines.",
+        short=f"exit {code}",
+        confidence=0.45 if own == 2 else 0.6,
+    )

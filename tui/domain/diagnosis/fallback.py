@@ -1,0 +1,69 @@
+"""The cause of an exception that no rule knows: its last line, with file and line of the user's code."""
+
+from __future__ import annotations
+
+from tui.domain.core.text import clip
+from tui.domain.diagnosis.evidence import Evidence
+
+MOST_CHARACTERS = 200
+_CODE = frozenset(
+    {
+        "NameError", "UnboundLocalError", "AttributeError", "TypeError", "SyntaxError", "IndentationError",
+        "TabError", "RecursionError", "ZeroDivisionError", "NotImplementedError", "IndexError", "KeyError",
+        "AssertionError", "ValueError", "RuntimeError", "Exception", "StopIteration", "OverflowError",
+    }
+)  # fmt: skip
+_OTHER = {
+    "ModuleNotFoundError": ("package", "no", "Build the package into the image."),
+    "ImportError": ("package", "no", "Pin the versions that the code was written for."),
+    "FileNotFoundError": ("data", "no", "Check the path, and that the data is there for every replica."),
+    "IsADirectoryError": ("data", "no", "Check the path."),
+    "NotADirectoryError": ("data", "no", "Check the path."),
+    "UnicodeDecodeError": ("data", "no", "Mend or skip the file."),
+    "JSONDecodeError": ("data", "no", "Mend or skip the file."),
+    "ParserError": ("data", "no", "Mend or skip the file."),
+    "UnpicklingError": ("checkpoint", "change", "Resume from the checkpoint before it."),
+    "PermissionError": ("permission", "no", "Give the job's account the right to the path."),
+    "MemoryError": ("memory-host", "change", "Take a larger or highmem machine, or fewer loader workers."),
+    "ConnectionRefusedError": (
+        "network",
+        "yes",
+        "Check that the other side runs, with its address and port.",
+    ),
+    "ConnectionError": ("network", "yes", "Check the network of the replica; launch again."),
+    "ConnectTimeout": ("network", "yes", "Check the network of the replica; launch again."),
+    "TimeoutError": ("timeout", "yes", "Check what it waited for; raise the timeout."),
+    "ValidationError": ("config-flag", "no", "Mend the value that the message names."),
+    "ArgumentError": ("config-flag", "no", "Mend the argument that the message names."),
+    "ConfigAttributeError": ("config-flag", "no", "Mend the key that the message names."),
+}
+_ADVICE = "Mend the line that the traceback names."
+
+
+def exception_cause(evidence: Evidence) -> str:
+    """The exception and its message, with the user's file and line if known."""
+    message = " ".join(evidence.message.split())
+    words = f"{evidence.exception}: {message}" if message else evidence.exception
+    if not evidence.exception:
+        words = (
+            "An exception whose last line is missing" if evidence.frames else " ".join(evidence.text.split())
+        )
+    frame = evidence.frame or (evidence.frames[-1] if evidence.frames else None)
+    where = (
+        f" ({frame.words}{f' in {frame.function}' if frame.function else ''})" if frame is not None else ""
+    )
+    return clip(words, MOST_CHARACTERS) + where
+
+
+def exception_family(evidence: Evidence) -> tuple[str, str, str]:
+    """The family, retry and next step of an exception that no rule knows."""
+    known = _OTHER.get(evidence.exception)
+    if known is not None:
+        return known
+    if evidence.exception in _CODE or evidence.frame is not None:
+        return "code", "no", _ADVICE
+    package = evidence.frames[-1].package if evidence.frames else ""
+    advice = (
+        f"Read the traceback: it ends in the package {package}." if package else "Read the lines around it."
+    )
+    return "code", "no", advice

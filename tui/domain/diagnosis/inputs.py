@@ -1,0 +1,201 @@
+"""Lines of a log from any text: plain, JSON lines, or the array of `gcloud logging read --format=json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tui.domain.core.replica import short_name
+from tui.domain.diagnosis.line import JobFacts, LogLine, ReplicaEnd
+from tui.domain.document.decoding import decode_json
+from tui.domain.log.json_line import severity_number
+
+BATCH = 2_000
+MOST_ENTRIES = 2_000_000
+"""Number of entries of an array that are read: an array comes newest first, so all of them are held."""
+MOST_TEXT = 64 * 1024
+"""Characters of one entry that are read."""
+_TIMES = ("timestamp", "time", "t", "ts", "@timestamp", "asctime", "receiveTimestamp")
+_REPLICAS = ("replica", "pod", "task", "replica_id", "pod_name", "task_name", "host", "hostname", "node")
+_TEXTS = ("text", "message", "msg", "textPayload", "log", "line", "event")
+_STACKS = ("exc_info", "stack_trace", "stacktrace", "exception", "traceback", "exc_text", "error", "stack")
+_NAME = (
+    r"(?:workerpool\d+-\d+|[a-z][a-z0-9.-]{0,80}-(?:worker|master|launcher|chief|ps|node|replica|server)-?\d{1,5}"
+    r"|(?:worker|master|node|chief|replica|pod|host|launcher)-?\d{1,5}(?:-\d{1,5})?)"
+)
+_STAMP = r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_PREFIX = re.compile(
+    rf"(?:\[?(?P<t1>{_STAMP})\]?\s+)?"
+    rf"(?:\[(?:pod/)?(?P<r1>[\w.-]*{_NAME}[\w.-]*)(?:/[\w.-]+)?\]:?|(?P<r2>{_NAME})\s*(?:\||:(?=\s)|\s))\s?"
+    rf"(?:\[?(?P<t2>{_STAMP})\]?\s+(?=\S))?"
+)
+_SHORT = re.compile(r"(?P<t1>\d\d:\d\d:\d\d\.\d{3}) (?P<r1>\d+-\d+|service) +[!▲ ] ")
+_LEADING = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?")
+
+
+class NoLog(ValueError):
+    """The text is no log; the message says why."""
+
+
+def text_lines(texts: Iterable[str], names: Collection[str] = ()) -> Iterator[LogLine]:
+    """Yield the lines of a plain text, or of JSON lines within it. `names` are the replicas of the job."""
+    known = {short_name(name): name for name in names} | {name: name for name in names}
+    only = next(iter(names)) if len(names) == 1 else ""
+    for index, text in enumerate(texts):
+        if text[:1] == "{" and (line := json_line(index, text, only)) is not None:
+            yield line
+        else:
+            yield _plain(index, text[:MOST_TEXT], known, only)
+
+
+def _plain(index: int, text: str, known: Mapping[str, str], only: str) -> LogLine:
+    """Read the replica and the time that may stand before a line."""
+    first = text[:1]
+    if first.isdigit() or first == "[" or (first.isalpha() and "-" in text[:90]):
+        match = _PREFIX.match(text) or _SHORT.match(text)
+        if match is not None:
+            groups = match.groupdict()
+            name = groups["r1"] or groups.get("r2") or ""
+            stamp = groups.get("t1") or groups.get("t2") or ""
+            replica = known.get(name, name)
+            return LogLine(index, seconds(stamp) if stamp else None, replica, 0, text[match.end() :])
+        stamped = _LEADING.match(text) if first.isdigit() or first == "[" else None
+        if stamped is not None:
+            return LogLine(index, seconds(stamped[0].strip("[")), only, 0, text)
+    if known and ":" in text[:80]:
+        name, _, rest = text.partition(":")
+        if name in known:
+            return LogLine(index, None, known[name], 0, rest.removeprefix(" "))
+    return LogLine(index, None, only, 0, text)
+
+
+def json_line(index: int, text: str, only: str = "") -> LogLine | None:
+    """Read a JSON object of a line; `None` if the text is none, or has nothing to say."""
+    try:
+        value = decode_json(text)
+    except ValueError:
+        return None
+    return entry_line(index, value, only) if isinstance(value, dict) else None
+
+
+def entry_line(index: int, entry: Mapping[str, Any], only: str = "") -> LogLine | None:
+    """Read an entry of any logger or of Cloud Logging; `None` if it has no text."""
+    replica = _first(entry, _REPLICAS)
+    payload = entry.get("jsonPayload")
+    fields = payload if isinstance(payload, dict) else entry
+    text = _first(fields, _TEXTS) or _first(entry, _TEXTS)
+    resource = entry.get("resource")
+    if isinstance(resource, dict) and isinstance(labels := resource.get("labels"), dict):
+        replica = str(labels.get("task_name") or labels.get("pod_name") or replica)
+    proto = entry.get("protoPayload")
+    if not text and isinstance(proto, dict) and isinstance(status := proto.get("status"), dict):
+        text = str(status.get("message") or "")
+    stack = "\n".join(str(fields[key]) for key in _STACKS if isinstance(fields.get(key), str) and fields[key])
+    if stack and stack not in text:
+        text = f"{text}\n{stack}"
+    if not text:
+        if fields is entry and not replica and "timestamp" not in entry:
+            return None
+        text = " ".join(
+            f"{key}={value}" for key, value in fields.items() if isinstance(value, str | int | float)
+        )
+    severity = severity_number(entry.get("severity") or fields.get("severity") or fields.get("level")) or 0
+    at = next((entry[key] for key in _TIMES if entry.get(key) is not None), None)
+    time = float(at) if isinstance(at, int | float) else seconds(at) if isinstance(at, str) else None
+    return LogLine(index, time, replica or only, severity, text[:MOST_TEXT])
+
+
+def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> str:
+    return next((fields[key] for key in keys if isinstance(fields.get(key), str) and fields[key]), "")
+
+
+def seconds(stamp: str) -> float | None:
+    """The time of a stamp in seconds since 1970, or since midnight without a date; `None` for other text."""
+    text = stamp.strip().replace(",", ".")
+    if text[4:5] != "-":
+        try:
+            hours, minutes, rest = text[:8].split(":")
+            return int(hours) * 3600 + int(minutes) * 60 + float(f"{rest}{text[8:].rstrip('Z')}")
+        except ValueError:
+            return None
+    fraction = re.search(r"\.(\d{1,9})", text)
+    if fraction is not None and len(fraction[1]) > 6:
+        text = text.replace(fraction[0], fraction[0][:7])
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def array_lines(text: str) -> list[LogLine]:
+    """Read a JSON array of entries, in the order of their times. Raises NoLog."""
+    try:
+        entries = decode_json(text)
+    except ValueError as error:
+        raise NoLog(f"it begins as a JSON array, but {error}") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise NoLog("a JSON array must have entries of a log, each an object")
+    if len(entries) > MOST_ENTRIES:
+        raise NoLog(f"it has more than {MOST_ENTRIES:,} entries; JSON lines may have any number")
+    lines = [line for index, entry in enumerate(entries) if (line := entry_line(index, entry)) is not None]
+    return in_time(lines)
+
+
+def in_time(lines: list[LogLine]) -> list[LogLine]:
+    """Return lines in the order of their times; a line without a time stays behind the one before it."""
+    if len(lines) > 1 and (lines[0].time or 0) > (lines[-1].time or 0):
+        lines = lines[::-1]
+    latest, keyed = 0.0, []
+    for line in lines:
+        latest = line.time if line.time is not None else latest
+        keyed.append((latest, line))
+    return [line for _, line in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def job_facts(document: object) -> JobFacts:
+    """Read what a job's file says: {state, error, error_code, replicas: [{name, state, exit_code}]}. Raises
+    NoLog if it says something else."""
+    if not isinstance(document, dict):
+        raise NoLog("the file of a job must be one JSON object with `state`, `error` and `replicas`")
+    error = document.get("error")
+    code = document.get("error_code")
+    if isinstance(error, dict):
+        code, error = error.get("code", code), error.get("message", "")
+    words, traceback = split_message(str(error or ""))
+    ends = {}
+    replicas = document.get("replicas") or []
+    if not isinstance(replicas, list):
+        raise NoLog("`replicas` must be a list of objects with `name`, `state` and `exit_code`")
+    for replica in replicas:
+        if not isinstance(replica, dict) or not isinstance(replica.get("name"), str):
+            raise NoLog("each of `replicas` must be an object with `name`")
+        exit_code = replica.get("exit_code")
+        state = _state(replica.get("state"))
+        ends[replica["name"]] = ReplicaEnd(
+            state, exit_code if isinstance(exit_code, int) else None, str(replica.get("reason") or "")
+        )
+    return JobFacts(
+        _state(document.get("state")),
+        words,
+        traceback,
+        code if isinstance(code, int) else None,
+        ends,
+        str(document.get("place") or ""),
+    )
+
+
+def _state(value: object) -> str:
+    return str(value or "").upper().removeprefix("JOB_STATE_").replace("CANCELED", "CANCELLED")
+
+
+def split_message(message: str) -> tuple[str, str]:
+    """Split a service's message into its own words and the user's traceback within it."""
+    words, mark, traceback = message.partition("Traceback (most recent call last):")
+    words, traceback = (_LINK.split(part)[0] for part in (words, traceback))
+    return words.strip(), f"{mark}{traceback}".strip() if mark else ""
+
+
+_LINK = re.compile(r"\s*To find out more about why your job exited")

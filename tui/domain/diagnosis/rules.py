@@ -1,0 +1,225 @@
+"""The rules of the diagnosis: data in YAML, shipped with vxtui or from a file of the user.
+
+A rule names what a line means: a root cause, a cascade of another replica's failure, the teardown after it,
+a pointer of a launcher, noise, or an error that the program survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tui.domain.document.decoding import decode_yaml
+from tui.domain.log.pattern import Pattern, PatternError, compile_pattern, compiled_with_groups
+
+ROLES = ("root", "either", "cascade", "teardown", "pointer", "noise", "survived")
+FAMILIES = (
+    "code", "package", "data", "config-flag", "memory-host", "memory-gpu", "disk", "storage-gcs",
+    "permission", "image", "quota-capacity", "preemption", "network", "nccl-desync", "hardware-gpu",
+    "timeout", "checkpoint", "launcher", "dependency-service", "user-cancel", "unknown", "none",
+)  # fmt: skip
+RETRIES = ("yes", "node", "change", "no")
+PLACES = ("local", "vertex", "cluster")
+_KEYS = frozenset(
+    {
+        "id",
+        "match",
+        "role",
+        "family",
+        "cause",
+        "short",
+        "retry",
+        "next",
+        "source",
+        "line",
+        "not",
+        "where",
+        "sure",
+    }
+)
+_FOLDER = Path(__file__).parent / "rules"
+_TRIGGERS = (
+    r"error|exception|traceback|fail|fatal|kill|abort|signal|sigterm|exit|terminat|cancel|preempt"
+    r"|evict|timeout|timed out|refused|denied|forbidden|unauthor|not found|no such|cannot|can't"
+    r"|could not|couldn't|unable|invalid|unsupported|oom|memory|quota|exceed|exhausted|insufficient"
+    r"|watchdog|xid|nccl warn|panic|corrupt|truncat|missing|unexpected|not supported|not enough"
+    r"|unreachable|reset|closed|broken|lost|segmentation|core dumped|assert|interrupt|shutdown"
+    r"|shutting|disconnect|no space|read-only|restart|during handling|direct cause|stopp|leaked"
+    r"|stuck|mismatch|expected|illegal|nan|\binf\b|nodes are available|low on|no longer"
+    r"|too (?:many|old|large)|does not|doesn't|didn't"
+    r"|not (?:yet )?(?:valid|set|defined|ready|installed|found|available|exist|connected|initialized)"
+    r"|not (?:allowed|on|implemented)|40[134]|429|50[0234]|unschedulable|backoff|imagepull|throttl"
+    r"|undefined|required|usage:|slurm|mpi|host:|caused by|goroutine|wandb|exiting|gpu is|suspend"
+    r"|maintenance|reclaim|drain|taint|stockout|dead|died?\b|crash|hang|hung|deadlock|permission"
+    r"|access|credential|token|gated|login|limit|overflow|retry|retries|giving up|root cause"
+    r"|rank +:|exitcode|full|\bbus\b|\bdbe\b|\becc\b|row remap|nvlink|socket|connection|glibc"
+    r"|version|library|driver|busy|unused|mat1|device|webhook|rejected|conflict|already"
+    r"|running at|inconsisten|disabled|duplicate"
+    r"|skipp|ignor|fallback|falling back"
+)
+"""Words of which each line that a rule matches has one; ordinary lines of training have none."""
+
+
+class RuleError(ValueError):
+    """A rule can't be used; the message says which rule of which file, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a line means. Texts have `{group}` where a named group of `match` is to be inserted."""
+
+    id: str
+    match: str
+    role: str = "root"
+    family: str = "unknown"
+    cause: str = ""
+    short: str = ""
+    """The cause in a cell of a list; "" if that is `cause`."""
+    retry: str = "no"
+    next: str | Mapping[str, str] = ""
+    """The next step, or one for each place in which a job runs."""
+    source: str = ""
+    where: str = "line"
+    """`line` of a log, or `platform`: words of the service, which a user's output never matches."""
+    sure: bool = True
+    """Whether the line alone proves the cause."""
+    line: str = ""
+    """A line that matches."""
+    counter: str = ""
+    """A line that does not match."""
+
+    def advice(self, place: str) -> str:
+        """Return the next step where the job runs."""
+        if isinstance(self.next, str):
+            return self.next
+        return self.next.get(place) or self.next.get("any", "") or next(iter(self.next.values()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that matches a text, with the named groups."""
+
+    rule: Rule
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def fill(self, text: str) -> str:
+        """Insert the named groups into a text."""
+        for name, value in self.groups.items():
+            text = text.replace(f"{{{name}}}", value)
+        return " ".join(text.split()).strip(" :,")
+
+
+class Rules:
+    """A compiled set of rules in order: the first that matches a line decides."""
+
+    def __init__(self, rules: Sequence[Rule], own: Sequence[Rule] = ()) -> None:
+        """Compile the rules. The user's `own` precede. Raises RuleError."""
+        import re2  # noqa: PLC0415 - only a diagnosis needs it
+
+        options = re2.Options()
+        options.log_errors, options.never_capture, options.max_mem = False, True, 128 << 20
+        self._rules: dict[str, list[Rule]] = {"line": [], "platform": []}
+        self._sets: dict[str, Any] = {}
+        for where, members in self._rules.items():
+            members += [rule for rule in (*own, *rules) if rule.where == where]
+            self._sets[where] = re2.Set.SearchSet(options)
+            for rule in members:
+                self._sets[where].Add(rule.match)
+            if members:
+                self._sets[where].Compile()
+        self._patterns: dict[str, Any] = {}
+        self.trigger: Pattern = compile_pattern(
+            "|".join([f"(?i:{_TRIGGERS})", *(rule.match for rule in own if rule.where == "line")])
+        )
+        """The pattern of lines that are read closely."""
+
+    def matches(self, text: str, where: str = "line") -> list[Rule]:
+        """Return the rules that match a text, in order."""
+        if not self._rules[where]:
+            return []
+        members = self._rules[where]
+        return [members[at] for at in sorted(self._sets[where].Match(text.encode(errors="replace")) or ())]
+
+    def filled(self, rule: Rule, text: str) -> Match:
+        """Return the match of a rule with its named groups."""
+        pattern = self._patterns.get(rule.id)
+        if pattern is None:
+            pattern = self._patterns[rule.id] = compiled_with_groups(rule.match)
+        match = pattern.search(text)
+        groups = {} if match is None else {k: v or "" for k, v in match.groupdict().items()}
+        return Match(rule, groups)
+
+    def first(self, text: str, where: str = "line") -> Match | None:
+        """Return the first rule that matches a text."""
+        rules = self.matches(text, where)
+        return self.filled(rules[0], text) if rules else None
+
+
+@lru_cache(maxsize=4)
+def shipped_rules(own: Path | None = None) -> Rules:
+    """Return the shipped rules, after those of the user's file `own`. Raises RuleError."""
+    rules = [rule for path in sorted(_FOLDER.glob("*.yaml")) for rule in read_rules(path, tried=False)]
+    return Rules(rules, read_rules(own) if own is not None and own.exists() else ())
+
+
+def read_rules(path: Path, *, tried: bool = True) -> list[Rule]:
+    """Read a file of rules. With `tried`, each is tried on its own lines, which takes time. Raises RuleError
+    with file and line of a bad rule."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = decode_yaml(text)
+    except (OSError, ValueError) as error:
+        raise RuleError(f"{path}: {error}") from error
+    except Exception as error:  # YAMLError: its message names the line
+        raise RuleError(f"{path}: {' '.join(str(error).split())}") from error
+    if document is None:
+        return []
+    if not isinstance(document, list):
+        raise RuleError(f"{path}:1: the file must be a list of rules, each with `id`, `match` and `cause`")
+    seen: set[str] = set()
+    return [_rule(entry, path, text, seen, tried) for entry in document]
+
+
+def _rule(entry: Any, path: Path, text: str, seen: set[str], tried: bool) -> Rule:
+    """Check one rule. Raises RuleError."""
+    name = str(entry.get("id", "")) if isinstance(entry, dict) else ""
+    where = f"{path}:{_line_of(text, name)}: rule {name or repr(entry)}"
+    if not isinstance(entry, dict) or not name or not isinstance(entry.get("match"), str):
+        raise RuleError(f"{where} must have an `id` and a `match`")
+    unknown = entry.keys() - _KEYS
+    if unknown:
+        raise RuleError(
+            f"{where} has the unknown key {min(map(str, unknown))}; known are {', '.join(sorted(_KEYS))}"
+        )
+    if name in seen:
+        raise RuleError(f"{where} has the id of an earlier rule")
+    seen.add(name)
+    for key, allowed in (
+        ("role", ROLES),
+        ("family", FAMILIES),
+        ("retry", RETRIES),
+        ("where", ("line", "platform")),
+    ):
+        if key in entry and entry[key] not in allowed:
+            raise RuleError(f"{where}: {key} must be one of {', '.join(allowed)}")
+    line, counter = str(entry.get("line", "")), str(entry.get("not", ""))
+    if tried:
+        try:
+            pattern = compiled_with_groups(entry["match"])
+        except PatternError as error:
+            raise RuleError(f"{where}: match can't be used: {error}") from error
+        if line and not pattern.search(line):
+            raise RuleError(f"{where}: match must match its own line: {line}")
+        if counter and pattern.search(counter):
+            raise RuleError(f"{where}: match must not match its counter-line: {counter}")
+    values = {key: entry[key] for key in entry.keys() - {"not", "line"}}
+    return Rule(**values, line=line, counter=counter)
+
+
+def _line_of(text: str, name: str) -> int:
+    """Return the line number of a rule, or 1 if it has no id."""
+    at = text.find(f"id: {name}") if name else -1
+    return text.count("\n", 0, at) + 1 if at >= 0 else 1

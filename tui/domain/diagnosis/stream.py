@@ -1,0 +1,284 @@
+"""One process's stream of lines: puts tracebacks and launchers' summaries together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tui.domain.diagnosis.evidence import Evidence, Frame, Pointer
+from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.rules import Match, Rule, Rules
+
+MOST_PARTS = 40
+"""Number of parts between carriage returns that are read, from the end."""
+MOST_CHARACTERS = 4_000
+MOST_FRAMES = 80
+MOST_OPEN = 64
+"""Number of tracebacks of one stream that may be open at once: processes without prefixes interleave."""
+PATIENCE = 150
+"""Number of lines after which an open traceback is given up."""
+CONTINUED = 8
+"""Number of lines after an exception that may belong to its message."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s(?:(?:stdout|stderr) [FP] )?(?=\S|\s{2})")
+_TAG = re.compile(
+    r"\s{0,4}(?:\[(?:rank|default|Rank |RANK |rank |rank:|GPU ?)(?P<a>\d{1,6})\](?::(?! )|: ?| )"
+    r"|\[\d+,(?P<b>\d{1,6})\](?:<std(?:out|err)>)?: ?"
+    r"|(?P<c>\d{1,6}): (?=\S|\s{2})"
+    r"|[Rr]ank[ -]?(?P<d>\d{1,6}) ?[:|] ?"
+    r"|\([A-Za-z_]\w*(?:\[[^\]]*\])?(?: \w+)? ?pid=(?P<e>\d+)(?:, ip=[\w.:]+)?\) ?)"
+)
+_HEAD = "Traceback (most recent call last)"
+_FRAME = re.compile(
+    r"File \"(?P<file>[^\"]{1,400})\",? line (?P<line>\d{1,9})(?:, in (?P<function>\S{1,200}))?"
+)
+_PATH_FRAME = re.compile(r"File \"?(?P<file>\S+) line (?P<line>\d{1,9}), in (?P<function>\S{1,200})")
+_NAMED = (
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|Fault|Group|Empty|Abort(?:ed)?|Denied|Forbidden"
+    r"|NotFound|Unavailable|Exceeded|Exhausted|TooManyRequests|Invalid|Conflict|Unauthenticated|Cancelled|Required"
+    r"|BadRequest|ServerError)"
+)
+_WORDED = re.compile(rf"{_NAMED}$|[Ee]rror|[Ee]xception")
+_ENDS = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:\[[^\]]*\])?(?:: ?(?P<message>.*))?$")
+_ALONE = re.compile(
+    rf"(?P<type>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|(?:[A-Za-z_]\w*\.)*[A-Z]?\w*?{_NAMED})(?:: (?P<message>.*)|:?$)"
+)
+_QUOTED = re.compile(
+    r"(?:^|[\s\[\](>:'\"|])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt))"
+    r"(?:: |\(['\"])(?P<message>.*)"
+)
+_LEVELS = frozenset(
+    {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
+)
+_HANDLED = re.compile(
+    r"\b(?:WARN(?:ING)?|INFO|DEBUG)\b|[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)"
+    r"|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal|[Rr]ecover(?:ed|ing)|Exception ignored"
+    r"|[Aa]ttempt \d+ ?(?:/|of) ?\d+|[Uu]sing default|[Oo]ptional|disabl(?:ed|ing)"
+)
+GIVEN_UP = re.compile(
+    r"giv(?:ing|en) up|[Rr]etries exhausted|[Mm]ax(?:imum)? retries|after \d+ (?:attempts|retries|tries)",
+    re.IGNORECASE,
+)
+_CHAINS = {
+    "The above exception was the direct cause of the following exception": "direct",
+    "During handling of the above exception, another exception occurred": "during",
+}
+_GROUP = re.compile(r"\s*[|+](?: |$|-)")
+_ROOT = re.compile(r"Root Cause \(first observed failure\)")
+_FIELD = re.compile(r"\s*(?P<key>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)")
+_NUMBER = re.compile(r"-?\d{1,10}")
+_LOCAL = re.compile(r"local_rank: (\d{1,6})")
+
+
+def parts(text: str) -> list[str]:
+    """The parts of a line between carriage returns, without control sequences, the last ones if many."""
+    found = text.split("\r")[-MOST_PARTS:] if "\r" in text else [text]
+    found = [part[:MOST_CHARACTERS] for part in found if part]
+    return [part if part.isprintable() else _ESCAPES.sub("", part) for part in found]
+
+
+def untagged(text: str) -> tuple[int | None, str]:
+    """The rank that a launcher wrote before a line, or `None`, and the line without rank and time."""
+    if text[:2] == "20" and (time := _TIME.match(text)) is not None:
+        text = text[time.end() :]
+    if text[:1] not in "[(0123456789rR \t":
+        return None, text
+    match = _TAG.match(text)
+    if match is None:
+        return None, text
+    rank = next((int(value) for value in match.groups() if value is not None), None)
+    return rank, text[match.end() :]
+
+
+@dataclass(slots=True)
+class _Traceback:
+    """A traceback whose exception has not come yet."""
+
+    first: LogLine
+    prefix: str
+    chain: str
+    handled: bool
+    frames: list[Frame] = field(default_factory=list)
+    age: int = 0
+
+
+class Stream:
+    """The lines of one rank of a replica, or of all that write without a prefix."""
+
+    def __init__(self, rank: int | None) -> None:
+        self.rank = rank
+        self.pointer: Pointer | None = None
+        """The newest pointer of a launcher."""
+        self._open: list[_Traceback] = []
+        self._last: Evidence | None = None
+        self._since = 0
+        self._chain = ""
+        self._handled = False
+        self._root = False
+
+    @property
+    def attention(self) -> int:
+        """Number of following lines that are to be read closely."""
+        return PATIENCE if self._open else 0
+
+    def read(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
+        """Read one line. Return the error that it completes, and whether it belongs to an error."""
+        self._since += 1
+        if _GROUP.match(body) and (self._open or _HEAD in body):
+            body = body.lstrip(" |+-")
+        at = body.find(_HEAD)
+        if at >= 0:
+            self._begin(body[:at], line)
+            return None, True
+        if self._open:
+            evidence, busy = self._within(body, line, rules)
+            if busy:
+                return evidence, True
+        for text, chain in _CHAINS.items():
+            if text in body:
+                self._chain = chain
+                return None, True
+        if self._summary(body, line):
+            return None, True
+        return self._judge(body, line, rules)
+
+    def _begin(self, prefix: str, line: LogLine) -> None:
+        if len(self._open) >= MOST_OPEN:
+            self._open.pop(0)
+        handled = _HANDLED.search(prefix) is not None or (self._handled and self._since < 2)
+        self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled))
+        self._chain = ""
+
+    def _within(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
+        """Read a line that may belong to an open traceback."""
+        newest = self._open[-1]
+        for traceback in self._open:
+            traceback.age += 1
+        if newest.prefix and len(body) > len(newest.prefix) and body[:4] == newest.prefix[:4]:
+            rest = body[len(newest.prefix) :]
+            body = rest[1:] if rest[:1] == " " and not rest.startswith("  F") else rest
+        frame = _FRAME.search(body) or _PATH_FRAME.search(body)
+        if frame is not None:
+            # Processes that interleave write equal frames in turn: the shortest traceback lacks this one.
+            shortest = min(self._open, key=lambda traceback: len(traceback.frames))
+            if len(shortest.frames) < MOST_FRAMES:
+                shortest.frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+            return None, True
+        if body[:1] in " \t" or not body or set(body) <= set("^~ "):
+            return None, True
+        match = _ENDS.fullmatch(body)
+        if match is not None and _is_exception(match["type"]):
+            longest = max(self._open, key=lambda traceback: len(traceback.frames))
+            self._open.remove(longest)
+            return self._raised(match, line, rules, longest), True
+        self._open = [traceback for traceback in self._open if traceback.age < PATIENCE]
+        return None, False
+
+    def _raised(
+        self, match: re.Match[str], line: LogLine, rules: Rules, traceback: _Traceback | None
+    ) -> Evidence:
+        name, message, body = match["type"], match["message"] or "", match.string
+        evidence = Evidence(line, body, self.rank, rules.first(body), name.rpartition(".")[2], message)
+        if traceback is not None:
+            evidence.frames, evidence.first = tuple(traceback.frames), traceback.first
+            evidence.logged = traceback.handled
+            if traceback.chain and self._last is not None and self._last.exception:
+                evidence.chain, evidence.cause = traceback.chain, self._last
+        self._last, self._since = evidence, 0
+        return evidence
+
+    def _judge(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
+        """Read a line outside of a traceback."""
+        handled, self._handled = self._handled, _HANDLED.search(body) is not None
+        match = _ALONE.match(body)
+        if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
+            evidence = self._raised(match, line, rules, None)
+            evidence.logged = handled and self._since < 2
+            return evidence, True
+        fitting = rules.matches(body)
+        last = self._last
+        if last is not None and self._since <= CONTINUED and last.match is None and last.exception:
+            refined = next((rule for rule in fitting if rule.role in {"root", "either"}), None)
+            if refined is not None and not self._handled:
+                last.match = rules.filled(refined, body)
+                last.message = f"{last.message} {body.strip()}"[:MOST_CHARACTERS]
+                return None, True
+        if fitting:
+            rule = fitting[0]
+            evidence = Evidence(line, body, self.rank, rules.filled(rule, body), logged=self._handled)
+            quoted = _QUOTED.search(body)
+            if quoted is not None:
+                evidence.exception, evidence.message = quoted["type"].rpartition(".")[2], quoted["message"]
+            if rule.role == "pointer":
+                self._point(evidence.match, line)
+            return evidence, True
+        quoted = _QUOTED.search(body)
+        if quoted is not None:
+            name = quoted["type"].rpartition(".")[2]
+            return (
+                Evidence(
+                    line, body, self.rank, None, name, quoted["message"], quoted=True, logged=self._handled
+                ),
+                True,
+            )
+        return None, False
+
+    def _point(self, match: Match | None, line: LogLine) -> None:
+        """Read the rank, host and exit code that a launcher names."""
+        groups = match.groups if match is not None else {}
+        if not groups:
+            return
+        rank, local, code = (
+            int(groups[key]) if groups.get(key, "").lstrip("-").isdecimal() else None
+            for key in ("rank", "local", "code")
+        )
+        if code is None and groups.get("signal", "").isdecimal():
+            code = -int(groups["signal"])
+        self.pointer = Pointer(line, rank, local, code, groups.get("host", ""), first=self._root)
+
+    def _summary(self, body: str, line: LogLine) -> bool:
+        """Read a line of torchrun's table."""
+        if _ROOT.search(body):
+            self._root, self.pointer = True, None
+            return True
+        if body.startswith("Failures:"):
+            self._root, self.pointer = False, None
+            return True
+        match = _FIELD.match(body)
+        if match is None:
+            return False
+        key, value = match["key"], match["value"]
+        if key == "time" or self.pointer is None:
+            self.pointer = Pointer(line, first=self._root)
+        pointer, number = self.pointer, _NUMBER.match(value)
+        if key == "host":
+            pointer.host = value.strip()
+        elif key == "rank" and number:
+            local = _LOCAL.search(value)
+            pointer.rank, pointer.local_rank = int(number[0]), int(local[1]) if local else None
+            pointer.line = line
+        elif key == "exitcode" and number:
+            pointer.code, pointer.line = int(number[0]), line
+        return True
+
+    def finish(self) -> Evidence | None:
+        """Return the traceback that the end of the log cut off."""
+        if not self._open or not self._open[-1].frames:
+            return None
+        traceback = self._open[-1]
+        evidence = Evidence(
+            traceback.first, _HEAD, self.rank, frames=tuple(traceback.frames), first=traceback.first
+        )
+        evidence.logged = traceback.handled
+        return evidence
+
+
+def _is_exception(name: str) -> bool:
+    """Whether a name before a colon is that of an exception."""
+    last = name.rpartition(".")[2]
+    if last in _LEVELS or (not last[:1].isupper() and not last.endswith(("Error", "Exception"))):
+        return False
+    return "." in name or re.search(_NAMED, last) is not None
+
+
+__all__ = ["Rule", "Stream", "parts", "untagged"]

@@ -1,0 +1,79 @@
+"""The answer of a diagnosis: cause, family, replica, line, confidence, retry, next step, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.core.text import clip, plain
+from tui.domain.diagnosis.line import LogLine
+
+HIGH = 0.7
+"""Confidence from which a cause is stated as known."""
+MOST_SHOWN = 300
+"""Number of characters of a line of evidence that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A line of evidence: `role` is `root`, `context` or `cascade`."""
+
+    line: LogLine
+    role: str
+
+    def json(self) -> dict[str, Any]:
+        """Return the documented JSON shape."""
+        return {
+            "line": self.line.index,
+            "replica": self.line.replica,
+            "role": self.role,
+            "text": clip(plain(self.line.text), MOST_SHOWN),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a run failed. `cause` is "" if nothing tells; `line` is `None` without a line that shows it."""
+
+    cause: str
+    family: str = "unknown"
+    replica: str = ""
+    line: int | None = None
+    confidence: float = 0.0
+    retry: str = "no"
+    next: str = ""
+    short: str = ""
+    """The cause in a cell of a list."""
+    step: int | None = None
+    """Last step before the failure."""
+    rule: str = ""
+    where: str = ""
+    """File and line of the user's code."""
+    evidence: Sequence[Shown] = ()
+    cascade: Sequence[Shown] = ()
+    cascaded: int = 0
+    """Number of lines that the failure led to."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the cause is known rather than likely."""
+        return self.confidence >= HIGH
+
+    def json(self) -> dict[str, Any]:
+        """Return the documented JSON shape."""
+        return {
+            "cause": self.cause,
+            "family": self.family,
+            "replica": self.replica or None,
+            "line": self.line,
+            "confidence": round(self.confidence, 2),
+            "retry": self.retry,
+            "next": self.next,
+            "where": self.where or None,
+            "step": self.step,
+            "rule": self.rule or None,
+            "evidence": [shown.json() for shown in self.evidence],
+            "cascade": [shown.json() for shown in self.cascade],
+            "cascaded": self.cascaded,
+        }

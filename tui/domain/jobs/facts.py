@@ -1,0 +1,22 @@
+"""What a job's service reports, in the words of the diagnosis."""
+
+from __future__ import annotations
+
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.states import JobState
+from tui.domain.diagnosis.inputs import split_message
+from tui.domain.diagnosis.line import JobFacts, ReplicaEnd
+
+
+def facts_of(job: Job) -> JobFacts:
+    """Return what the service says of a job and its replicas."""
+    words, traceback = split_message(job.error.message if job.error is not None else job.reason)
+    ends = {
+        replica.id: ReplicaEnd(
+            "" if replica.state is JobState.UNKNOWN else replica.state.name, replica.exit_code, replica.reason
+        )
+        for replica in known_replicas(job)
+    }
+    place = "cluster" if job.in_cluster else "vertex"
+    code = job.error.code if job.error is not None else None
+    return JobFacts(job.state.name, words, traceback, code, ends, place)

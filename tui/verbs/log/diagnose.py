@@ -1,0 +1,189 @@
+"""`vxtui diagnose`: why a run failed, from a job or from any log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from tui.config.paths import config_dir
+from tui.domain.diagnosis.decide import decide
+from tui.domain.diagnosis.inputs import BATCH, MOST_TEXT, NoLog, array_lines, job_facts, text_lines
+from tui.domain.diagnosis.line import JobFacts, LogLine
+from tui.domain.diagnosis.platform import with_message
+from tui.domain.diagnosis.reader import Reader
+from tui.domain.diagnosis.rules import RuleError, Rules, shipped_rules
+from tui.domain.diagnosis.verdict import Verdict
+from tui.domain.document.decoding import decode_json
+from tui.store.log.text_input import STDIN, TextInput
+from tui.verbs.output import out, print_json
+from tui.verbs.run import READS, Run, VerbFailure, verb
+
+MOST_JOB = 16 << 20
+"""Bytes of a job's file, and"""
+MOST_ARRAY = 1 << 30
+"""bytes of a JSON array that are read."""
+OWN_RULES = "rules.yaml"
+_WAIT = 1000
+_RETRY = {
+    "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
+    "no": "no, mend the cause first",
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("source", metavar="JOB|FILE|-")
+@click.option(
+    "--job",
+    "job_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What the service says of the run in a FILE: {state, error, error_code, replicas}.",
+)
+@verb(READS)
+async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
+    """Say why a run failed: the first cause, its replica and line, whether to retry, and the next step.
+
+    JOB is a job of the context. A path that exists is a FILE: plain text, JSON lines, or what `gcloud logging
+    read --format=json` prints; - is stdin. Rules of your own stand in `rules.yaml` beside the settings.
+    """
+    rules = own_rules()
+    path = STDIN if source == "-" else Path(source)
+    if source == "-" or path.exists():
+        facts = _facts(job_file)
+        try:
+            verdict = _of_file(path, facts, rules)
+        except (OSError, NoLog) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or error
+            raise VerbFailure(f"{source} can't be read: {reason}.") from error
+    else:
+        from tui.verbs.log.diagnosis import verdict_of_reference
+
+        verdict = await verdict_of_reference(run, source, rules)
+    if run.json:
+        print_json(verdict.json())
+    else:
+        print_verdict(verdict)
+    return 0
+
+
+def own_rules() -> Rules:
+    """Return the rules with the user's own. Raises VerbFailure."""
+    try:
+        return shipped_rules(config_dir() / OWN_RULES)
+    except RuleError as error:
+        raise VerbFailure(f"{error}.", fix="Mend or remove the rule.") from error
+
+
+def _facts(path: Path | None) -> JobFacts:
+    """Read a job's file. Raises VerbFailure."""
+    if path is None:
+        return JobFacts()
+    try:
+        data = path.read_bytes() if path.stat().st_size <= MOST_JOB else b""
+        return job_facts(decode_json(data))
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or error
+        raise VerbFailure(f"--job {path} can't be read: {reason}.") from error
+
+
+def _of_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
+    """Diagnose a file. Raises OSError, NoLog."""
+    reader = Reader(rules)
+    for batch in _batches(path, facts):
+        reader.read(batch)
+    return decide(with_message(reader, facts), facts, rules)
+
+
+def _batches(path: Path, facts: JobFacts) -> Iterator[list[LogLine]]:
+    """Yield the lines of a file in batches. Raises OSError, NoLog."""
+    pieces = _pieces(path)
+    start = ""
+    for piece in pieces:
+        start += piece
+        if start.lstrip("\ufeff \t\r\n"):
+            break
+    if start.lstrip("\ufeff \t\r\n").startswith(("[{", "[\n", "[\r", "[]", "[ ")):
+        text, size = [start], len(start)
+        for piece in pieces:
+            size += len(piece)
+            if size > MOST_ARRAY:
+                raise NoLog(
+                    f"a JSON array must be smaller than {MOST_ARRAY >> 20} MiB; JSON lines may be larger"
+                )
+            text.append(piece)
+        lines = array_lines("".join(text))
+        yield from (lines[at : at + BATCH] for at in range(0, len(lines), BATCH))
+        return
+    lines_read = text_lines(_lines(start, pieces), tuple(facts.replicas))
+    while batch := list(islice(lines_read, BATCH)):
+        yield batch
+
+
+def _lines(start: str, pieces: Iterator[str]) -> Iterator[str]:
+    """Split text into lines; a line without an end is cut."""
+    rest = start
+    while True:
+        *lines, rest = rest.split("\n")
+        for line in lines:
+            yield line.removesuffix("\r")
+        if len(rest) > 4 * MOST_TEXT:
+            yield rest
+            rest = ""
+        piece = next(pieces, None)
+        if piece is None:
+            break
+        rest += piece
+    if rest:
+        yield rest
+
+
+def _pieces(path: Path) -> Iterator[str]:
+    """Yield the text of a file, whatever its compression. Raises OSError."""
+    import codecs
+    import time
+
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    source = TextInput(path)
+    try:
+        while (data := source.read()) != b"":
+            if data is None:
+                time.sleep(0.02)
+                continue
+            yield decoder.decode(data)
+        yield decoder.decode(b"", final=True)
+    finally:
+        source.close()
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Print a verdict for people."""
+    if verdict.family == "none":
+        out("Nothing failed.")
+        return
+    if not verdict.cause:
+        out("Not known: nothing in the log tells why.")
+    else:
+        out(f"{verdict.cause}" if verdict.sure else f"Likely: {verdict.cause}")
+    out(f"  family      {verdict.family}   confidence {verdict.confidence:.2f}")
+    where = [verdict.replica] if verdict.replica else []
+    where += [f"entry {verdict.line}"] if verdict.line is not None else []
+    where += [f"after step {verdict.step}"] if verdict.step is not None else []
+    where += [verdict.where] if verdict.where else []
+    if where:
+        out(f"  where       {', '.join(where)}")
+    if verdict.cause:
+        out(f"  retry       {_RETRY[verdict.retry]}")
+    if verdict.next:
+        out(f"  next step   {verdict.next}")
+    for title, lines in (("evidence", verdict.evidence), ("led to", verdict.cascade)):
+        for at, shown in enumerate(lines):
+            mark = "▸" if shown.role == "root" else " "
+            text = shown.json()["text"]
+            out(f"  {title if at == 0 else '':<10}{mark} {shown.line.index:>6}  {shown.line.replica}  {text}")
+    if verdict.cascaded > len(verdict.cascade):
+        out(f"  {'':<11} and {verdict.cascaded - len(verdict.cascade)} more lines")
+    sys.stdout.flush()
