@@ -17,7 +17,7 @@ from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import FAMILIES, RuleError, read_rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 
-FOLDER = Path(__file__).parents[2] / "tui" / "domain" / "diagnosis" / "rules"
+FOLDER = Path(__file__).parents[2] / "tui" / "domain" / "diagnosis" / "data"
 CORPUS = Path(__file__).parents[1] / "corpus" / "failures"
 WORDINGS: list[dict[str, Any]] = json.loads((CORPUS / "wordings.json").read_text())
 SAMPLES: list[dict[str, Any]] = json.loads((CORPUS / "samples.json").read_text())

@@ -40,7 +40,7 @@ _KEYS = frozenset(
         "sure",
     }
 )
-_FOLDER = Path(__file__).parent / "rules"
+_FOLDER = Path(__file__).parent / "data"
 _TRIGGERS = (
     r"error|exception|traceback|fail|fatal|kill|abort|signal|sigterm|exit|terminat|cancel|preempt"
     r"|evict|timeout|timed out|refused|denied|forbidden|unauthor|not found|no such|cannot|can't"
