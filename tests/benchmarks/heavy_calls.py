@@ -158,7 +158,9 @@ def main() -> None:
     for title in sys.argv[1:] or CASES:
         with state_dir() as state:
             state.prepare()
-            state.config.write_text("quotas: {custom_model_training_cpus: 0}\nprovisioning_seconds: 0\n")
+            state.config.write_text(
+                "quotas: {custom_model_training_cpus: 0}\nqueue_beyond_quota: true\nprovisioning_seconds: 0\n"
+            )
             asyncio.run(beside(state, title, CASES[title]))
 
 

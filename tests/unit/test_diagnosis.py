@@ -30,6 +30,8 @@ from tui.domain.jobs.diagnosis import diagnosis_of
         ("You do not have permission to act as service account: x@y (or it may not exist).", "act as"),
         ('Image "us-docker.pkg.dev/p/r/i:1" does not exist.', "not found"),
         ("An internal error occurred for the current attempt.", "platform failed"),
+        ("Internal error: the process that ran this job's replicas died, and its", "emulator could not run"),
+        ("Internal error: the emulator failed on this job; `vxtui emulator logs`", "emulator could not run"),
     ],
 )
 def test_the_platforms_sentences(message: str, meaning: str) -> None:

@@ -36,7 +36,7 @@ NUMBERED = f"projects/{project_number('p')}/locations/us-central1"
 """`PARENT` in the names of jobs, which have the project's number."""
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}
 QUICK = {"provisioning_seconds": 0, "restart_delay_seconds": 0, "cancel_grace_seconds": 1, "grace_seconds": 1}
-NEVER = {**QUICK, "quotas": {"custom_model_training_cpus": 0}}
+NEVER = {**QUICK, "quotas": {"custom_model_training_cpus": 0}, "queue_beyond_quota": True}
 """Jobs stay QUEUED: for tests that are about lists and not about running."""
 
 

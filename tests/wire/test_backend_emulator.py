@@ -161,7 +161,7 @@ async def test_a_bad_request_names_the_field() -> None:
 
 
 async def test_the_spec_is_the_whole_resource_in_rest_form() -> None:
-    async with both(quotas={"custom_model_training_cpus": 0}) as (_state, found):
+    async with both(quotas={"custom_model_training_cpus": 0}, queue_beyond_quota=True) as (_state, found):
         job = await found.jobs["custom_job"].create(launch(pool("pass")))
         spec = await found.jobs["custom_job"].spec(job.name)
         assert spec["displayName"] == "x"
@@ -190,7 +190,7 @@ async def test_every_service_is_in_reach() -> None:
 
 
 async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> None:
-    async with both(quotas={"custom_model_training_cpus": 0}) as (_state, found):
+    async with both(quotas={"custom_model_training_cpus": 0}, queue_beyond_quota=True) as (_state, found):
         names = []
         for number in range(103):
             region = "europe-west4" if number % 10 == 0 else REGION

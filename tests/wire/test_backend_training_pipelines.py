@@ -117,7 +117,8 @@ async def test_a_request_that_is_no_pipeline_is_refused() -> None:
 
 async def test_the_store_knows_the_child_whichever_is_listed_first() -> None:
     async with backend() as found:
-        await found.jobs[PIPELINE].create(pipeline(pool("pass"), name="quick"))
+        made = await found.jobs[PIPELINE].create(pipeline(pool("pass"), name="quick"))
+        await reach(found, made.name, JobState.SUCCEEDED)
         pages = [page async for page in found.list_jobs()]
         for order in (pages, pages[::-1]):
             store = JobStore()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,10 @@ TEARING_DOWN = ["Tearing down training program.", "Finished tearing down trainin
 
 async def entries(clients: Clients, name: str, task: str) -> list[str]:
     """Texts of one task's entries, oldest first."""
+    return [entry.text_payload for entry in await log_of(clients, name, task)]
+
+
+async def log_of(clients: Clients, name: str, task: str) -> list[Any]:
     from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2AsyncClient
     from google.cloud.logging_v2.services.logging_service_v2.transports import (
         LoggingServiceV2GrpcAsyncIOTransport,
@@ -43,7 +48,7 @@ async def entries(clients: Clients, name: str, task: str) -> list[str]:
             "page_size": 1000,
         }
     )
-    return [entry.text_payload async for entry in pager]
+    return [entry async for entry in pager]
 
 
 def in_order(texts: list[str], wanted: list[str]) -> bool:
@@ -120,8 +125,17 @@ async def test_a_death_on_record_after_the_first_look_comes_after_the_word_that_
         ), said
 
 
+async def test_the_end_comes_later_than_that_of_the_replicas() -> None:
+    async with emulator(end_delay_seconds=0.5) as (_, clients):
+        job = await clients.create(python("pass"))
+        ended = await clients.reach(job.name, "SUCCEEDED")
+        times = {entry.text_payload: entry.timestamp for entry in await log_of(clients, job.name, "service")}
+        torn, last = times[TEARING_DOWN[-1]], times["Job completed successfully."]
+        assert (last - torn).total_seconds() >= 0.5 and ended.end_time >= last
+
+
 async def test_waiting_for_quota_is_told() -> None:
-    async with emulator(quotas={"custom_model_training_cpus": 0}) as (_, clients):
+    async with emulator(quotas={"custom_model_training_cpus": 0}, queue_beyond_quota=True) as (_, clients):
         job = await clients.create(python("pass"))
 
         async def told() -> bool:

@@ -233,6 +233,14 @@ def test_a_worker_is_started_again_only_so_often(one: Attempt) -> None:
     assert one.output("workerpool1-0").count("start") == 4
 
 
+def test_a_replica_restarts_after_the_delay(one: Attempt) -> None:
+    code = "print(time.monotonic(), flush=True)\nsys.exit(75) if n == 1 else sys.exit(0)"
+    one.run(count_starts("n", code), restart_delay=0.4)
+    assert one.ended().outcome == "succeeded"
+    _, first, _, second = one.output().splitlines()
+    assert float(second) - float(first) >= 0.4
+
+
 def test_one_restart_can_mean_all(one: Attempt) -> None:
     # The worker leaves only when the primary's first start has been noted.
     up = f"pathlib.Path({str(one.state.root / 'up')!r})"

@@ -7,7 +7,7 @@ import pytest
 from google.api_core import exceptions
 
 from tests.waiting import until
-from tests.wire.control import emulator, pool, processes_of, python
+from tests.wire.control import PARENT, emulator, pool, processes_of, python
 from tests.wire.training_pipelines_support import Pipelines
 from tui.backends.errors import QuotaExceeded
 from tui.backends.vertex.transport.errors import translate
@@ -29,6 +29,18 @@ async def test_a_create_without_quota_is_refused_with_the_metric() -> None:
         error = translate(refused.value, "create a job")
         assert isinstance(error, QuotaExceeded) and "the quotas of that region" in error.fix
         await clients.create(python("pass"))
+
+
+async def test_a_job_that_needs_more_than_the_limit_is_refused() -> None:
+    async with emulator(quotas={CPUS: 4, f"{CPUS}@europe-west4": -1}) as (_, clients):
+        with pytest.raises(exceptions.ResourceExhausted) as refused:
+            await clients.create(python("pass"), python("pass"))
+        assert refused.value.message.endswith(f"exceed quota limits: aiplatform.googleapis.com/{CPUS}")
+        made = [await clients.create(python("pass"))]
+        elsewhere = PARENT.replace("us-central1", "europe-west4")
+        made.append(await clients.create(python("pass"), python("pass"), parent=elsewhere))
+        for job in made:
+            await clients.reach(job.name, "SUCCEEDED")
 
 
 async def test_a_training_pipeline_without_quota_fails_with_code_8() -> None:

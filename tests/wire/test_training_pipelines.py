@@ -66,6 +66,25 @@ async def test_a_pipeline_runs_its_custom_job_to_the_end(pipelines: Pipelines, t
     }
 
 
+async def test_a_pipeline_names_its_job_later_and_runs_while_that_is_provisioned() -> None:
+    async with emulator(provisioning_seconds=600) as (_, clients):
+        pipelines = Pipelines(clients)
+        made = await pipelines.begin()
+        assert made.state.name == "PIPELINE_STATE_PENDING" and not made.training_task_metadata
+        running = await pipelines.reach(made.name, "RUNNING")
+        assert await clients.state(child(running)) == "JOB_STATE_PENDING"
+
+
+async def test_a_pipeline_beyond_the_quota_fails_with_code_8() -> None:
+    async with emulator(quotas={"custom_model_training_cpus": 3}) as (_, clients):
+        failed = await Pipelines(clients).reach((await Pipelines(clients).begin()).name, "FAILED")
+        assert (failed.error.code, failed.error.message) == (
+            8,
+            "The following quota metrics exceed quota limits: "
+            "aiplatform.googleapis.com/custom_model_training_cpus",
+        )
+
+
 async def test_a_failed_job_fails_its_pipeline_with_the_same_error(pipelines: Pipelines) -> None:
     made = await pipelines.create("raise SystemExit(3)")
     failed = await pipelines.reach(made.name, "FAILED")
@@ -118,7 +137,7 @@ async def test_lists_are_filtered_paged_and_masked(idle: Pipelines) -> None:
     for number in range(5):
         await idle.create(display_name=f"p{number}", labels={"parity": str(number % 2)})
     assert await idle.listed(page_size=2) == ["p4", "p3", "p2", "p1", "p0"]
-    assert await idle.listed('labels.parity="1" AND state="PIPELINE_STATE_QUEUED"') == ["p3", "p1"]
+    assert await idle.listed('labels.parity="1" AND state="PIPELINE_STATE_PENDING"') == ["p3", "p1"]
     assert await idle.listed('training_task_definition:"*automl*"') == []
     pager = await idle.client.list_training_pipelines(
         request={"parent": PARENT, "page_size": 1, "read_mask": {"paths": ["name", "state"]}}

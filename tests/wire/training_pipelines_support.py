@@ -40,10 +40,20 @@ class Pipelines:
         transport = PipelineServiceGrpcAsyncIOTransport(channel=jobs.channel)
         self.client = PipelineServiceAsyncClient(transport=transport)
 
-    async def create(self, code: str = "pass", parent: str = PARENT, **changes: Any) -> TrainingPipeline:
+    async def begin(self, code: str = "pass", parent: str = PARENT, **changes: Any) -> TrainingPipeline:
         return await self.client.create_training_pipeline(
             parent=parent, training_pipeline=request(code, **changes), timeout=60
         )
+
+    async def create(self, code: str = "pass", parent: str = PARENT, **changes: Any) -> TrainingPipeline:
+        """A pipeline as its creation returned it, and with its custom job, which it names later."""
+        made = await self.begin(code, parent, **changes)
+
+        async def named() -> Any:
+            return (await self.get(made.name)).training_task_metadata
+
+        made.training_task_metadata = await until(named, f"{made.name} to name its job")
+        return made
 
     async def get(self, name: str) -> TrainingPipeline:
         return await self.client.get_training_pipeline(name=name, timeout=60)

@@ -42,7 +42,10 @@ class EmulatorConfig(BaseModel):
     have the label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)
-    """Time before a new attempt after a preemption or a transient exit."""
+    """Time before a new attempt, and before a replica restarts on its machine. The service's is 17."""
+
+    end_delay_seconds: float = Field(0.0, ge=0)
+    """Time between the end of the replicas and that of their job, up to minutes for the service."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
     """Image pattern (shell wildcards) → command line; overrides the built-in table."""
@@ -50,6 +53,9 @@ class EmulatorConfig(BaseModel):
     quotas: dict[str, int] = Field(default_factory=dict)
     """Limit of a training quota metric (`custom_model_training_…`, with or without the service's prefix;
     `METRIC@REGION` for one region). -1 means unlimited."""
+
+    queue_beyond_quota: bool = False
+    """Whether a job that needs more than a limit stays QUEUED; the service refuses such a job."""
 
     denied_permissions: list[str] = Field(default_factory=list)
     """Permissions that callers don't have, with shell wildcards; they have all others."""

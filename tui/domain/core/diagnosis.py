@@ -80,6 +80,11 @@ _ERROR_RULES = (
         "Check the image's address, tag, region and platform.",
     ),
     _rule(
+        r"internal error: the (?:process that ran|emulator failed|job could not be run|custom job was)",
+        "The emulator could not run the job to its end, e.g. because its runner was killed.",
+        "Launch the job again; runner.log in the job's directory and `vxtui emulator logs` show more.",
+    ),
+    _rule(
         r"internal error",
         "The platform failed; a wrong image address has been seen to look like this too.",
         "Check the image's address first, then launch again.",

@@ -25,6 +25,12 @@ class Scarcity:
     """Additional duration of provisioning, in seconds."""
 
 
+def quota_refusal(metrics: Collection[str]) -> str:
+    """Return the service's refusal of a job for lack of these metrics."""
+    names = ", ".join(f"aiplatform.googleapis.com/{name}" for name in metrics)
+    return f"The following quota metrics exceed quota limits: {names}"
+
+
 class ActiveScarcity:
     """The scarcity in force."""
 
@@ -52,8 +58,7 @@ class ActiveScarcity:
         lacking = sorted(metrics) if metric == "*" else [metric] if metric in metrics else []
         if not lacking or not self._limit.take():
             return ""
-        names = ", ".join(f"aiplatform.googleapis.com/{name}" for name in lacking)
-        return f"The following quota metrics exceed quota limits: {names}"
+        return quota_refusal(lacking)
 
     def provisioning_error(self, region: str, image: str) -> tuple[int, str] | None:
         """Return the google.rpc code and message of a job whose machines or image are missing."""

@@ -59,6 +59,8 @@ class RunningReplica:
     purging: bool = False
     """Whether the replica's first process has ended and the runner kills the other processes."""
     restarting: bool = False
+    restart_at: float = 0.0
+    """Time of the earliest restart (monotonic s)."""
 
     @property
     def pid(self) -> int | None:
@@ -333,6 +335,7 @@ class AttemptRunner:
             restarted = list(self.replicas.values())
         for replica in restarted:
             replica.purging = replica.restarting = True
+            replica.restart_at = time.monotonic() + self.plan.restart_delay
             replica.state = "starting"
             self._record(replica)
 
@@ -384,7 +387,8 @@ class AttemptRunner:
             if not running.purging:
                 continue
             process_tree.send(living[replica], signal.SIGKILL)
-            if not families[replica]:
+            wait = running.restarting and time.monotonic() < running.restart_at
+            if not families[replica] and not wait:
                 running.purging = False
                 if running.restarting:
                     self._start(running)

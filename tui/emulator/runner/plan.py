@@ -65,6 +65,7 @@ class AttemptPlan:
     stamp_period: float = 0.05
     worker_restarts: int = 5
     restart_job_on_worker_restart: bool = False
+    restart_delay: float = 0.0
     started_at: float = 0.0
     boot: str = ""
 

@@ -119,6 +119,7 @@ def build_plan(  # noqa: PLR0917
         sample_period=config.sample_period,
         worker_restarts=_WORKER_RESTARTS if retries else 0,
         restart_job_on_worker_restart=retries and scheduling.restart_job_on_worker_restart,
+        restart_delay=config.restart_delay_seconds,
     )
 
 

@@ -146,6 +146,9 @@ class JobRun:
 
     async def _queue(self) -> EndOfAttempt | None:
         job, quotas = self.job, self._deps.quotas
+        refusal = quotas.refusal(job.record.location, job.pb)
+        if refusal:
+            return EndOfAttempt(State.JOB_STATE_FAILED, code_pb2.RESOURCE_EXHAUSTED, refusal)
         granted = quotas.queue(job)
         if not granted.is_set():
             lacking = quotas.lacking(job)
@@ -372,6 +375,7 @@ class JobRun:
         if end.state in _ENDS:
             for text in _TEARING_DOWN:
                 await self._log(text)
+            await asyncio.sleep(self._deps.config.end_delay_seconds)
             await self._log(_ENDS[end.state], labels=labels)
 
         def change(pb: Pb) -> None:

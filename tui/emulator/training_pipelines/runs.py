@@ -18,10 +18,13 @@ from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.job_table import State as JobState
 
 Upload = Callable[[str, Pb], Awaitable[tuple[str, str]]]
-_MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
+_MIRRORED = ("RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
 }
+# A pipeline runs while its job is provisioned (docs/facts/vertex.md 16).
+_STATES[JobState.JOB_STATE_QUEUED] = State.PIPELINE_STATE_PENDING
+_STATES[JobState.JOB_STATE_PENDING] = State.PIPELINE_STATE_RUNNING
 # PipelineState has no counterpart for a job that never received its machines.
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
@@ -69,8 +72,9 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
             await changed.wait()
 
     async def _mirror(self, pipeline: TrainingPipeline, job: CustomJob | None) -> None:
-        """Copy the job's state to the pipeline where they differ."""
-        if pipeline.terminal or (job is not None and pipeline.pb.state == _STATES[job.pb.state]):
+        """Copy the job's state and name to the pipeline where they differ."""
+        named = pipeline.pb.HasField("training_task_metadata")
+        if pipeline.terminal or (job is not None and named and pipeline.pb.state == _STATES[job.pb.state]):
             return
 
         async def store() -> None:
@@ -105,6 +109,7 @@ class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
 
 def _copy_state(pb: Pb, job: Pb) -> None:
     pb.state = _STATES[job.state]
+    pb.training_task_metadata.struct_value.update({"backingCustomJob": job.name})
     if job.HasField("start_time"):
         pb.start_time.CopyFrom(job.start_time)
     if job.HasField("end_time"):

@@ -48,7 +48,7 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
         "display_name", "training_task_definition", "training_task_inputs", "labels", "model_id",
         "parent_model", "encryption_spec", "model_to_upload",
     ))  # fmt: skip
-    INITIAL = State.PIPELINE_STATE_QUEUED
+    INITIAL = State.PIPELINE_STATE_PENDING
 
     def _restored(self, record: TrainingPipelineRecord, pb: Pb, *extra: Any) -> TrainingPipeline:
         return TrainingPipeline(record, pb, str(extra[0]))
@@ -66,7 +66,7 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
     async def create_with_job(
         self, project: str, location: str, requested: Pb, job_spec: Pb
     ) -> TrainingPipeline:
-        """Store a new training pipeline and its custom job, both QUEUED, in one transaction.
+        """Store a new training pipeline and its custom job in one transaction.
 
         Raises StorageFull when they could not be written; then neither exists.
         """
@@ -81,7 +81,6 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
             custom_job.encryption_spec.CopyFrom(requested.encryption_spec)
         job, addition = await self._jobs.prepare(project, location, custom_job)
         pb = self.new_pb(record, requested)
-        pb.training_task_metadata.struct_value.update({"backingCustomJob": job.record.name})
         pipeline = TrainingPipeline(record, pb, job.record.id)
         await self._database.make(together(addition, self.addition(pipeline)))
         return pipeline

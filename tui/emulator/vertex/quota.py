@@ -1,8 +1,8 @@
 """Training quotas: limits, amounts in use, and the queue of waiting jobs.
 
 A job holds its quota from PENDING to its end. Jobs wait in QUEUED in order of creation. A later job does not
-get a metric for which an earlier job waits, unless the earlier job needs more than the limit: that job can
-never run and stays QUEUED (docs/facts/vertex.md 7.1).
+get a metric for which an earlier job waits, unless the earlier job needs more than the limit: the service
+refuses that job, and with `queue_beyond_quota` it stays QUEUED (docs/facts/vertex.md 7.1 and 16).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from google.cloud.aiplatform_v1.types import accelerator_type
 from tui.domain.core.quota import UNLIMITED
 from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
 from tui.emulator.config import ConfigError, EmulatorConfig
+from tui.emulator.faults.scarcity import quota_refusal
 from tui.emulator.messages import Pb
 from tui.emulator.vertex.job_table import CustomJob
 
@@ -73,6 +74,7 @@ class TrainingQuotas:
     """Limits from the configuration, amounts in use, and the queue of waiting jobs."""
 
     def __init__(self, config: EmulatorConfig) -> None:
+        self._queue_all = config.queue_beyond_quota
         self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
         self._held: dict[str, _Claim] = {}
         self._waiting: dict[str, _Claim] = {}
@@ -84,6 +86,12 @@ class TrainingQuotas:
         metric = metric.removeprefix(f"{SERVICE}/")
         default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
+
+    def refusal(self, region: str, job: Pb) -> str:
+        """Return the service's refusal of a job that needs more than a limit, "" for any other job."""
+        needs = {} if self._queue_all else demand(job)
+        over = [metric for metric, amount in needs.items() if 0 <= self.limit(region, metric) < amount]
+        return quota_refusal(over) if over else ""
 
     def usage(self, project: str, region: str) -> dict[str, int]:
         """Return the amounts in use in one region of a project, by metric."""
