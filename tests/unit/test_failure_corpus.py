@@ -87,6 +87,6 @@ def test_a_log_that_does_not_tell_wants_not_known() -> None:
 
 
 def test_a_cause_that_no_entry_shows_has_no_line() -> None:
-    truth = TRUTH | {"line": []}
+    truth = TRUTH | {"line": [None]}
     assert not judge("x", truth, RIGHT).right
     assert judge("x", truth, RIGHT | {"line": None}).right

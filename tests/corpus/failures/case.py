@@ -61,6 +61,8 @@ class Case:
     """Replicas whose log is missing."""
     cut: tuple[int, int] = (0, 0)
     """Number of entries that are missing at the begin and at the end."""
+    cut_at: str = ""
+    """Pattern of the first entry that is missing, with all that follow."""
     skew: dict[str, float] = field(default_factory=dict)
     """Error of a replica's clock in seconds."""
     late: float = 0.0

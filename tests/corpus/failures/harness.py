@@ -22,6 +22,8 @@ from tests.corpus.failures.case import Case
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SECOND = 60.0
+SERVER = "{server}"
+"""Stands in a case's `replace` for the address of the server on loopback."""
 DEFAULTS: dict[str, Any] = {
     "dialect": "plain",
     "noise": ["omp", "future"],
@@ -123,7 +125,7 @@ class Run:
         venv = str(Path(self.python).parent.parent)
         prefix = str(Path(sys.executable).parent.parent)
         rules = [
-            *self.case.replace,
+            *((self.server if old == SERVER else old, new) for old, new in self.case.replace),
             (f"{folder}/app/", "/app/"),
             (f"{folder}/peers/", "/opt/conda/lib/python3.11/site-packages/torch/distributed/"),
             (f"{folder}/torch/", "/app/"),
@@ -196,8 +198,8 @@ class Run:
         if case.command == "app":
             entry = f"{work}/app/{case.entry}"
             if case.ranks == 1:
-                return [self.python, "-u", entry]
-            return [self.python, "-u", f"{work}/peers/launcher.py", entry]
+                return [self.python, entry]
+            return [self.python, f"{work}/peers/launcher.py", entry]
         values = {
             "python": self.python,
             "work": work,

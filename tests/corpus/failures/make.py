@@ -20,7 +20,7 @@ from tests.corpus.failures.case import Case
 from tests.corpus.failures.cases.every import all_cases
 from tests.corpus.failures.harness import Run
 from tests.corpus.failures.server import serving
-from tests.corpus.failures.writer import write
+from tests.corpus.failures.writer import write, write_truth
 
 HERE = Path(__file__).parent
 ASSIGNMENT = HERE / "assignment.json"
@@ -57,6 +57,9 @@ def main() -> int:
     )
     parser.add_argument("--new", action="store_true", help="only cases that have no recording")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the runs")
+    parser.add_argument(
+        "--truth", action="store_true", help="only write expect.json again, for the recorded logs"
+    )
     options = parser.parse_args()
     cases = all_cases()
     repeated = [n for n, count in collections.Counter(c.name for c in cases).items() if count > 1]
@@ -70,6 +73,10 @@ def main() -> int:
             if options.only and not any(word in case.name for word in options.only):
                 continue
             if options.new and (folder / "expect.json").exists():
+                continue
+            if options.truth:
+                if (folder / "job.json").exists():
+                    write_truth(case, folder)
                 continue
             begun = time.time()
             try:

@@ -1,7 +1,7 @@
 """Scores a diagnosis on the corpus: `python -m tests.corpus.failures.score [open|blind] [--case NAME] [--show]`.
 
 `expect.json` of a case: `family` (a word, or a list of those that are right), `replica` and `line` (lists of what is right;
-`line` [] means that no entry shows the cause; null is not judged), `cause_contains` (words that the cause must name),
+null in `line` means that no line is right too; null in place of a list is not judged), `cause_contains` (words that the cause must name),
 `retry`, `tells` (whether log and job tell the cause; else the right answer is family unknown, cause ""), `really` (whether
 the failure happened, or a program printed documented words).
 """
@@ -85,7 +85,7 @@ def judge(name: str, expect: dict[str, Any], answer: dict[str, Any]) -> Scored:
     families = expect["family"] if isinstance(expect["family"], list) else [expect["family"]]
     replica, line = expect["replica"], expect["line"]
     at = answer.get("line")
-    line_right = line is None or (at in line if line else at in (None, -1))
+    line_right = line is None or (None if at == -1 else at) in line
     replica_right = replica is None or answer.get("replica") in replica
     cause = str(answer.get("cause") or "")
     retry = expect["retry"] if isinstance(expect["retry"], list) else [expect["retry"]]

@@ -34,12 +34,10 @@ def write(case: Case, recording: Recording, folder: Path) -> dict[str, Any]:
     """Write `log.*`, `job.json` and `expect.json`. Return what to report about the case."""
     error = case.error if case.error is not None else error_text(case, recording)
     entries = arranged(case, with_service(case, recording, error))
-    expect = truth(case, entries, error)
+    expect = expected(case, entries, error)
     if case.form == "gcloud":
         # `gcloud logging read` prints the newest entry first.
         entries.reverse()
-        if expect["line"]:
-            expect["line"] = sorted(len(entries) - 1 - n for n in expect["line"])
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("log.*"):
         old.unlink()
@@ -65,6 +63,14 @@ def state_word(case: Case, state: str) -> str:
 def job_of(case: Case, recording: Recording, error: str) -> dict[str, Any]:
     rows = []
     for name in names(case):
+        if case.command == "true" or case.state == "RUNNING":
+            # Its replicas never ran, or still run.
+            state = {"PENDING": "PENDING", "RUNNING": "RUNNING"}.get(case.state, "UNKNOWN")
+            started = name in error and "status of 128" in error
+            rows.append(
+                {"name": name, "state": "FAILED" if started else state, "exit_code": 128 if started else None}
+            )
+            continue
         code = recording.codes.get(name)
         state = "FAILED" if code else "SUCCEEDED"
         if name in recording.stopped and code in (137, 143, 241, 247):
@@ -128,12 +134,17 @@ def with_service(case: Case, recording: Recording, error: str) -> list[Entry]:
     if case.platform != "vertex" or not case.service:
         return entries
     first = recording.epoch
-    start = [Entry(first - 200 + 30 * n, "service", "INFO", t) for n, t in enumerate(SERVICE_START)]
+    begun = SERVICE_START[:2] if case.command == "true" else SERVICE_START
+    start = [Entry(first - 200 + 30 * n, "service", "INFO", t) for n, t in enumerate(begun)]
+    if case.state in ("RUNNING", "PENDING"):
+        return start + entries
     last = max([e.t for e in entries], default=first)
     end = [
         Entry(last + 4, "service", "INFO", "Tearing down training program."),
         Entry(last + 9, "service", "INFO", "Finished tearing down training program."),
     ]
+    if case.command == "true":
+        end = []
     if error:
         end.append(Entry(last + 12, "service", "ERROR", error))
     words = {
@@ -156,6 +167,9 @@ def arranged(case: Case, entries: list[Entry]) -> list[Entry]:
         entries = join_tracebacks(entries)
     if case.form in ("stream", "kubectl", "plain"):
         entries = [Entry(e.t, e.replica, e.severity, t) for e in entries for t in e.text.split("\n")]
+    if case.cut_at:
+        at = next((n for n, e in enumerate(entries) if re.search(case.cut_at, e.text)), len(entries))
+        entries = entries[:at]
     begin, end = case.cut
     entries = entries[begin : len(entries) - end]
     entries = [Entry(e.t + case.skew.get(e.replica, 0), e.replica, e.severity, e.text) for e in entries]
@@ -204,11 +218,14 @@ def truth(case: Case, entries: list[Entry], error: str) -> dict[str, Any]:
     root = case.root
     if root is None:
         return expect
-    expect["replica"] = [r for r in root.replicas if r not in ("", "service")]
-    if "" in root.replicas:
-        expect["replica"] = names(case)
+    named = [r for r in root.replicas if r not in ("", "service")]
+    expect["replica"] = named or (names(case) if root.patterns and "" in root.replicas else None)
+    words = (error, error.split("\n", maxsplit=1)[0])
+    told = [n for n, e in enumerate(entries) if error and e.replica == "service" and e.text in words]
     if not root.patterns:
-        expect["line"] = []
+        # No entry of the program shows the cause: right are none, the service's entry, and the replica's last one.
+        last = {e.replica: n for n, e in enumerate(entries)}
+        expect["line"] = [None, *sorted({*told, *(last[r] for r in named if r in last)})]
         return expect
     wanted = [re.compile(p) for p in root.patterns]
     lines: list[int] = []
@@ -223,24 +240,93 @@ def truth(case: Case, entries: list[Entry], error: str) -> dict[str, Any]:
         blocks.add(e.replica)
         lines.append(n)
         # The traceback's header is as right as its last line.
-        for back in range(n - 1, max(-1, n - 400), -1):
-            other = entries[back]
-            if other.replica == e.replica and HEADER in other.text and other.severity == e.severity:
-                if e.text.startswith((" ", "\t")) or re.match(
-                    r"(\[rank\d+\]: ?)?[\w.]+(Error|Exception|Interrupt|Exit|Empty|Group)?\b", e.text
-                ):
-                    lines.append(back)
-                break
+        if (header := header_of(entries, n)) is not None:
+            lines.append(header)
     if not lines:
         there = [e.text for e in entries if "" in root.replicas or e.replica in root.replicas]
         raise UntrueCase(
             f"no entry of {root.replicas} matches {root.patterns}; they end with\n" + "\n".join(there[-25:])
         )
     expect["line"] = sorted(set(lines))
-    shown = "\n".join(entries[n].text for n in lines) + error
+    if "service" in root.replicas:
+        expect["line"] = [None, *sorted({*lines, *told})]
+    shown = "\n".join(entries[n].text for n in lines if n is not None) + error
     for word in case.cause:
         if word.lower() not in shown.lower():
             print(f"  note: {case.name}: {word!r} is not in the lines of the cause")
+    return expect
+
+
+RANK = re.compile(r"(\[rank\d+\]: ?)?")
+EXCEPTION = re.compile(
+    r"([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception|Interrupt|Exit|Expired|Group)\b|([A-Za-z_]\w*\.)+[A-Z]\w*(: |$)"
+)
+
+
+def header_of(entries: list[Entry], number: int) -> int | None:
+    """The entry in which the traceback begins whose last line is this entry."""
+    last = entries[number]
+    prefix = RANK.match(last.text)[0]  # type: ignore[index]
+    if not EXCEPTION.match(last.text[len(prefix) :]):
+        return None
+    strange = 0
+    for back in range(number - 1, max(-1, number - 2000), -1):
+        other = entries[back]
+        if (
+            other.replica != last.replica
+            or other.severity != last.severity
+            or not other.text.startswith(prefix)
+        ):
+            continue
+        text = other.text[len(prefix) :]
+        if text.startswith(HEADER):
+            return back
+        strange += bool(text.strip()) and not text.startswith(" ")
+        if strange > 12:
+            break
+    return None
+
+
+def read_back(case: Case, name: str, text: str) -> list[Entry]:
+    """The entries of a log that `rendered` wrote, the oldest first."""
+    if name == "log.json":
+        found = []
+        for row in json.loads(text):
+            labels = row["resource"]["labels"]
+            own = row["jsonPayload"]["message"] if "jsonPayload" in row else row["textPayload"]
+            found.append(Entry(0, labels.get("task_name") or labels["pod_name"], row["severity"], own))
+        return found[::-1]
+    rows = text.split("\n")[:-1]
+    if name == "log.jsonl":
+        return [Entry(r["t"], r["replica"], r["severity"], r["text"]) for r in map(json.loads, rows)]
+    found = []
+    for row in rows:
+        if case.form == "stream":
+            severity, _, replica, own = row.split("\t", 3)
+            found.append(Entry(0, replica, severity, own))
+        elif case.form == "kubectl":
+            head, _, own = row.partition("] ")
+            found.append(Entry(0, head.split("/")[1], "DEFAULT", own))
+        else:
+            found.append(Entry(0, names(case)[0], "DEFAULT", row))
+    return found
+
+
+def write_truth(case: Case, folder: Path) -> None:
+    """Write `expect.json` again, for the recorded log."""
+    (log,) = folder.glob("log.*")
+    data = log.read_bytes()
+    text = (gzip.decompress(data) if log.suffix == ".gz" else data).decode(errors="surrogateescape")
+    entries = read_back(case, log.name.removesuffix(".gz"), text)
+    error = json.loads((folder / "job.json").read_text())["error"]
+    (folder / "expect.json").write_text(json.dumps(expected(case, entries, error), indent=1) + "\n")
+
+
+def expected(case: Case, entries: list[Entry], error: str) -> dict[str, Any]:
+    """The truth, with lines in the order of the file."""
+    expect = truth(case, entries, error)
+    if case.form == "gcloud" and expect["line"]:
+        expect["line"] = [n if n is None else len(entries) - 1 - n for n in expect["line"]]
     return expect
 
 

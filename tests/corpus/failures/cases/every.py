@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tests.corpus.failures.case import Case
+from tests.corpus.failures.cases.devices import devices
 from tests.corpus.failures.cases.machines import machines
+from tests.corpus.failures.cases.outcomes import outcomes
 from tests.corpus.failures.cases.programs import programs
 from tests.corpus.failures.cases.services import services
 from tests.corpus.failures.cases.torch_runs import torch_runs
 
 
 def all_cases() -> list[Case]:
-    return [*programs(), *machines(), *services(), *torch_runs()]
+    return [*programs(), *machines(), *services(), *devices(), *outcomes(), *torch_runs()]

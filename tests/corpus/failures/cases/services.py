@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.corpus.failures.case import Case, Root
 from tests.corpus.failures.cases.mix import mixed
+from tests.corpus.failures.harness import SERVER
 
-HUB = (("http://127.0.0.1:", "https://huggingface.co:"),)
-GCS = (("http://127.0.0.1:", "https://storage.googleapis.com:"),)
+HUB = ((SERVER, "https://huggingface.co"),)
+GCS = ((SERVER, "https://storage.googleapis.com"),)
 
 
 def storage() -> list[Case]:

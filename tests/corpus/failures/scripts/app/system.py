@@ -151,6 +151,7 @@ def say_and_leave(trainer, text="training failed", code=1):
 
 
 def interrupt(trainer):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(1)
 
