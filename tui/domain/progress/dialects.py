@@ -41,12 +41,16 @@ def may_report(text: str) -> bool:
     for mark in _MARKS:
         if mark in text:
             return True
-    if text[:1] in _STARTS and text[-1:] in _ENDS and len(text) < SHORT and _SHORT.match(text) is not None:
+    if text[:1] in _STARTS and text[-1:] in _ENDS and len(text) < SHORT and _may_be_short(text):
         return True
     if len(text) < 64 and "Epoch " in text:
         return True
     # The text may be a bar whose unit is not `it`.
     return "%|" in text and "<" in text
+
+
+def _may_be_short(text: str) -> bool:
+    return "step" in text or "STEP" in text or _SHORT.match(text) is not None
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:

@@ -154,10 +154,12 @@ class JobProgress:
         return True
 
     def _take_loss(self, at: datetime, reading: LineReading) -> None:
-        """Record a loss before any step, while the step count is unknown."""
+        """Record a loss while the step count is unknown."""
         first = self.progress.first_loss
         self.progress = replace(
             self.progress,
+            step=None,
+            total_steps=None,
             first_loss=reading.loss if first is None else first,
             last_loss=reading.loss,
             learning_rate=reading.learning_rate or self.progress.learning_rate,

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from tui.domain.core.figures import MOST_STEPS, count, figure
 from tui.domain.core.training_progress import STEPS, TOKENS, TrainingStep
-from tui.domain.progress.formats.bars import TQDM
+from tui.domain.progress.formats.bars import LIGHTNING, TQDM
 from tui.domain.progress.formats.tables import row_reading
 from tui.domain.progress.parsing.reading import Bar, LineReading, Part
 from tui.domain.progress.pattern import DIALECT as PATTERN
@@ -182,6 +182,9 @@ class Tracker:
         """Step and total over all epochs; no step for a bar with another purpose."""
         state = self._bar
         trains = bar.training or reading.loss is not None
+        if bar.total is None and trains and state is not None and bar.step >= (state.total or bar.step + 1):
+            # A bar of tqdm beyond its end has no total.
+            bar = replace(bar, total=state.total)
         if state is None or state.total != bar.total:
             if state is not None and not self._replaces(state, bar, trains):
                 return None, None
@@ -201,7 +204,10 @@ class Tracker:
             total = bar.total * self._bars_of_epochs if self._bars_of_epochs else None
             return state.rounds * bar.total + bar.step, total
         index = self._epoch_index(bar, number)
-        epochs = self._epochs if self._first_epoch != 0 or bar.first_epoch == 0 else None
+        epochs = self._epochs
+        if 0 in {self._first_epoch, bar.first_epoch} and reading.dialect != LIGHTNING and (epochs or 0) % 10:
+            # `Epoch 0/9`: 9 may be the number of epochs or the last epoch.
+            epochs = None
         of_epoch = True if bar.fixed or epochs == 1 else bar.of_epoch
         if of_epoch is None:
             of_epoch = self._counts.of_epoch(bar, number, index, epochs)
@@ -211,6 +217,8 @@ class Tracker:
         if index == 0:
             return bar.step, total
         if of_epoch is None or index is None or bar.total is None:
+            # An earlier step would be mistaken for the current one.
+            self.step = None
             return None, None
         return index * bar.total + bar.step, total
 

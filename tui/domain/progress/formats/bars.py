@@ -48,7 +48,11 @@ _LOGGED = re.compile(
 )
 _PERCENT = re.compile(r"(?<!\d)\d{1,3}%\|")
 _EPOCH_UNITS = frozenset({"epoch", "epochs", "ep"})
-_EPOCH = re.compile(r"epoch[\s:#]{0,4}\[?(?P<epoch>\d{1,7})(?: ?/ ?(?P<epochs>\d{1,7}))?", re.IGNORECASE)
+_EPOCH = re.compile(
+    r"(?:epochs?[\s:#]{0,4}|\b(?:ep_?train|ep|train(?:ing)?)[\s:#]{1,4})"
+    r"\[?(?P<epoch>\d{1,7})(?: ?/ ?(?P<epochs>\d{1,7}))?",
+    re.IGNORECASE,
+)
 # A row of ultralytics: `1/100  6.73G  1.381  0.8706`.
 _TABLE_EPOCH = re.compile(r"\s{0,8}(?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{1,8}[\d.]{1,8}[GM]B?\s")
 _EPOCHS = re.compile(r"(?:train(?:ing)?[\s_]?)?epochs?", re.IGNORECASE)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tui.domain.core.training_progress import STEPS
+from tui.domain.core.training_progress import SAMPLES, STEPS
 from tui.domain.progress.formats.named_lines import remaining_in
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
@@ -31,7 +31,7 @@ _BAR = re.compile(
     r"(?:(?P<bar>[━╸ ]{1,80}|\[[=>.]{1,80}\])|- (?P<took>\d{1,9}s))(?P<rest>.*)"
 )
 _LEFT = re.compile(r" {0,2}(?P<left>(?:\d{1,9}:)?\d{1,2}:\d\d|\d{1,9}s) ")
-_PACE = re.compile(r"(?P<value>\d{1,9})(?P<unit>us|ms|s)/(?:step|sample)")
+_PACE = re.compile(r"(?P<value>\d{1,9})(?P<unit>us|ms|s)/(?P<of>step|sample)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -52,7 +52,8 @@ def read(text: str) -> LineReading | None:
     reading = measured.reading(DIALECT)
     pace = _PACE.search(match["rest"])
     if reading.speed is None and pace is not None and int(pace["value"]):
-        reading.speed, reading.speed_unit = 1 / (int(pace["value"]) * _SECONDS[pace["unit"]]), STEPS
+        reading.speed = 1 / (int(pace["value"]) * _SECONDS[pace["unit"]])
+        reading.speed_unit = STEPS if pace["of"] == "step" else SAMPLES
     total = None if match["total"] == "Unknown" else int(match["total"])
     bar = reading.bar = Bar(int(match["n"]), total, first_epoch=1, fixed=True)
     done = total is not None and bar.step >= total

@@ -79,7 +79,8 @@ _ROUND = re.compile(
 )
 # The last value of a line, which has no other: `loss/train/total: 11.65`, `| loss  | 5.52 |`.
 _VALUE = re.compile(
-    r"(?:^|: |\] |\|)\s{0,40}[A-Za-z][\w/ ]{1,40}\s{0,30}[:=|]? {0,8}-?\d[\d.e+-]{0,20}[\s|]{0,20}$"
+    r"(?:^|: |\] |\|)[\s>]{0,40}[A-Za-z][\w/ ]{1,40}[:=|]?[\s|]{0,30}-?\d[\d.,e+-]{0,20}"
+    r"(?: {1,4}\([\d.]{1,16}\))?[\s|]{0,30}$"
 )
 # ESPnet: the batches of an unknown number an epoch.
 _BATCHES = re.compile(r"\b(?P<epoch>\d{1,7})epoch:train:\d{1,12}-(?P<batch>\d{1,12})batch")
@@ -129,7 +130,12 @@ def _has_losses(measured: Measured) -> bool:
 
 def _head(text: str, measured: Measured) -> LineReading | None:
     """Parse a line with a step or an epoch alone, the head of a block."""
-    if len(text) > MOST_HEAD or measured.numbers or measured.learning_rate is not None:
+    if text[:1] == "|" and "total_timesteps" not in measured.steps:
+        # A box may have its step anywhere.
+        return None
+    if len(text) > MOST_HEAD or measured.first is None or measured.learning_rate is not None:
+        return None
+    if measured.numbers and Measured().add_all(named_numbers(text[measured.first :])).numbers:
         return None
     bar, step, epoch = measured.bar, measured.step, count(measured.epoch)
     reading = replace(measured.reading(OTHER), part=Part.HEAD)

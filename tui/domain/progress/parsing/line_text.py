@@ -9,7 +9,10 @@ MOST_CHARACTERS = 2_000
 MOST_PARTS = 64
 """Maximum number of parts that are read from one entry. A bar that rewrites itself may write thousands."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
-_RANK = re.compile(r"\s{0,4}\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?")
+_RANK = re.compile(
+    r"\s{0,4}(?:\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?|\[\d{1,6},(?P<slot>\d{1,6})\]<std(?:out|err)>:"
+    r"|\([\w.]{0,40} ?pid=\d{1,9}(?:, ip=[\w.:]{1,64})?\))"
+)
 _DIGIT = re.compile(r"[0-9]")
 
 
@@ -32,6 +35,7 @@ def plain_part(text: str) -> str:
 
 
 def rank_of(text: str) -> tuple[int, str]:
-    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`), and the remaining line."""
+    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`, `[1,0]<stdout>:`), and the
+    remaining line; also without Ray's `(Worker pid=12)`, which has no rank."""
     match = _RANK.match(text)
-    return (int(match["rank"]), text[match.end() :]) if match else (0, text)
+    return (int(match["rank"] or match["slot"] or 0), text[match.end() :]) if match else (0, text)

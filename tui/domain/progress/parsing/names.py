@@ -100,6 +100,7 @@ _PACE = re.compile(
 _SHORT_SPEEDS = {"tps": TOKENS, "wps": TOKENS, "throughput(tps)": TOKENS, "ups": STEPS}
 _VALIDATION = re.compile(r"(?:val|valid|validation|eval|evaluation|test|dev)(?:_|\d|$)")
 _SEPARATORS = re.compile(r"[\s\-]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[a-z0-9]+")
 _FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|rs|go|c|h|sh)$")
 _UNIT = re.compile(r"(?:_?\(|_in_|_)(?P<unit>ms|us|µs|s|sec|min)\)?$")
@@ -121,8 +122,9 @@ def counted_unit(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name in lower case with its words joined by `_`, the same for `learning rate` and `Learning-Rate`."""
-    return _SEPARATORS.sub("_", name.strip().lower())
+    """A name in lower case with its words joined by `_`, the same for `learning rate`, `Learning-Rate` and
+    `LearningRate`."""
+    return _SEPARATORS.sub("_", _CAMEL.sub("_", name.strip()).lower())
 
 
 @lru_cache(maxsize=4096)

@@ -95,7 +95,7 @@ def _name_of(gap: str, unit: str) -> tuple[str, bool, bool]:
     """
     explicit = _EXPLICIT.search(gap) is not None
     pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t|"))
-    last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/")
+    last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/()<>*# ")
     if not last and len(pieces) == 1 and counted_unit(unit.partition("/")[0]):
         # `loss 2.13 tok/s 41800`: the unit is the next number's name.
         return unit, explicit, False
