@@ -37,8 +37,8 @@ def _read_profiles(folder: Path) -> list[ProfileEntry]:
 
 
 def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
-    """Run the console. The exit code is 0, 1 for an internal error, 2 without a terminal. Raises KeyError for
-    an unknown context."""
+    """Run the console. The exit code is 0, 1 for an internal error, and 2 without a terminal. Raises KeyError
+    for an unknown context."""
     contexts = {context.name: context for context in all_contexts(settings)}
     context = contexts[context_name]
     where = state_dir()

@@ -35,7 +35,8 @@ async def run_helper(
 ) -> HelperResult:
     """Run a program in a session of its own, without a terminal, and return its result.
 
-    Its processes are killed when the call fails or is cancelled. Raises OSError, TooMuchOutput, TimeoutError.
+    Its processes are killed when the call fails or is cancelled. Raises OSError, TooMuchOutput or
+    TimeoutError.
     """
     process = await asyncio.create_subprocess_exec(
         *command, env=env, stdin=PIPE if stdin else DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True

@@ -54,7 +54,7 @@ SHORT_TURNS = 0.0005
 The loop releases the interpreter with each system call, several times per key, and would wait 5 ms each time.
 """
 _OWN_DUNDERS = frozenset({"__all__", "__version__"})
-"""Special names that only the real `__init__` defines. Python itself looks up many others."""
+"""Special names that only the real `__init__` defines. Python itself looks up many other names."""
 
 
 class _LazyPackage(Loader):
@@ -67,7 +67,7 @@ class _LazyPackage(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # This is not a lock: two threads that both run the `__init__` do the same work twice, while a lock
+        # This is not a lock. Two threads that both run the `__init__` do the same work twice, while a lock
         # held during imports would deadlock with the import system's own locks.
         running = threading.local()
 

@@ -143,7 +143,8 @@ async def check_reads(program: str, folder: str) -> None:
 
 
 def interpreter(program: str) -> str:
-    """Return the Python that runs a console script, from its first line; this Python if unknown."""
+    """Return the Python that runs a console script, from its first line, or this Python if the line is not
+    readable."""
     with contextlib.suppress(OSError), Path(program).open("rb") as file:
         first = file.readline(1024)
         words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
@@ -167,8 +168,8 @@ def choose_port(requested: int | None) -> int:
 
 @asynccontextmanager
 async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
-    """Run TensorBoard on a folder. Entering waits for its answer; leaving stops it. Raises
-    TensorBoardError."""
+    """Run TensorBoard on a folder. Entering the context waits for TensorBoard's answer; leaving the context
+    stops TensorBoard. Raises TensorBoardError."""
     program = find_program()
     await check_reads(program, folder)
     port = choose_port(port)

@@ -1,7 +1,7 @@
 """Connects the user's terminal, or the pipes of a verb, with a program that runs elsewhere.
 
 A terminal's keys go to the program unchanged, including Ctrl+C. However the program ends, the terminal's
-modes are restored: a killed program leaves colours, the mouse and the alternate screen enabled.
+modes are restored, because a killed program leaves colours, the mouse and the alternate screen enabled.
 """
 
 from __future__ import annotations

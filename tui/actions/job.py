@@ -46,7 +46,7 @@ _JOB = (
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
     _act("job.link", "o", "link", "Open the job's page in the cloud console, or show and copy its address",
         when=("job",)),
-    _act("job.why", "W", "why", "Show what could not be read, why, and how to fix it", when=("failure",)),
+    _act("job.why", "W", "why", "Show each read error with its reason and fix", when=("failure",)),
     _act("job.back", "escape", "back", "Clear the mark or the search, then back to the jobs", footer=True),
     _act("job.next_tab", "tab,right_square_bracket", "next tab", "Next tab", footer=True),
     _act("job.previous_tab", "shift+tab,left_square_bracket", "previous tab", "Previous tab"),
@@ -86,7 +86,7 @@ _LOGS = (
     _act("logs.whole", "enter", "whole line", "Show the whole line with all its fields", when=("lines",)),
     _act("logs.mark", "space", "mark", "Start or clear a range at the cursor", when=("lines",)),
     _act("logs.copy", "y", "copy", "Copy the line, or the marked range", footer=True, when=("lines",)),
-    _act("logs.save", "ctrl+s", "save", "Save what is shown to a file", footer=True, when=("lines",)),
+    _act("logs.save", "ctrl+s", "save", "Save the shown lines to a file", footer=True, when=("lines",)),
     _act("logs.older", "u", "older", "Read older lines", when=("older",)),
     _act("file.back", "escape", "leave", "Clear the mark or the search, then quit", "back", footer=True),
     move("logview.down", "j,down", "next line", "down"),
@@ -365,7 +365,7 @@ _FLEET = (
     ),
     _act("fleet.pause", "p", "pause", "Pause or resume the display"),
     _act("fleet.copy", "y", "copy", "Copy the replica's name", when=("cell",)),
-    _act("fleet.why", "W", "why", "Show what could not be read, why, and how to fix it", when=("failure",)),
+    _act("fleet.why", "W", "why", "Show each read error with its reason and fix", when=("failure",)),
     _act("fleet.back", "escape", "back", "Back to the previous screen", footer=True),
 )
 

@@ -17,7 +17,7 @@ _LAUNCH = (
     act("launch.next", "tab", "change a value", "Edit the first value"),
     act("launch.previous", "shift+tab", "the last value", "Edit the last value", footer=False),
     act("launch.preview", "v", "view request", "Show the exact request", when=("request",)),
-    act("launch.fix", "F", "fix", "Fix what a check found, for this launch", when=("fixes",)),
+    act("launch.fix", "F", "fix", "Fix the problem with a check, for this launch", when=("fixes",)),
     act("launch.dry", "d", "dry run", "Show the dry run as JSON", when=("request",)),
     act("launch.down", "pagedown", "more", "Scroll the checks down", footer=False),
     Action("launch.up", "pageup", "less", "Scroll the checks up", "launch", "up,shift+tab", footer=False),

@@ -22,7 +22,7 @@ _APP = (
         screen="tui.screens.quotas.grid:QuotaGridScreen",
     ),
     act(
-        "app.events", "6", "events", "Events: what was changed, and by whom", footer=False,
+        "app.events", "6", "events", "Events: changes and their authors", footer=False,
         screen="tui.screens.events:EventsScreen",
     ),
     act(
@@ -205,7 +205,7 @@ _JOBS = (
         "jobs.link", "o", "link", "Open the job's page in the cloud console, or show and copy its address",
         footer=False, when=("job",),
     ),
-    act("jobs.why", "W", "why", "Show what could not be read, why, and how to fix it", when=("failure",)),
+    act("jobs.why", "W", "why", "Show each read error with its reason and fix", when=("failure",)),
     act("jobs.back", "escape", "clear", "Clear the filter, then the marks", footer=False),
 )  # fmt: skip
 
@@ -260,8 +260,8 @@ _PREVIEW = (
 
 _EXPORT = (
     act("export.next", "j,tab", "next form", "Next format: gcloud, REST or Python"),
-    act("export.copy", "y", "copy", "Copy what is shown"),
-    act("export.save", "ctrl+s", "save", "Save what is shown to a file"),
+    act("export.copy", "y", "copy", "Copy the shown text"),
+    act("export.save", "ctrl+s", "save", "Save the shown text to a file"),
     act("export.back", "escape", "back", "Back to the profiles"),
 )
 

@@ -272,8 +272,8 @@ class DisplayApp(App[Result]):
         return self._hold_for_key(screen) or self.hold_frame(screen)
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:
-        """Return whether a frame waits until the key is handled: opening a screen lays it out several times.
-        The frame waits no longer than `KEY_WAIT`, however long this key or later keys take."""
+        """Return whether a frame waits until the key is handled, because opening a screen lays it out several
+        times. The frame waits no longer than `KEY_WAIT`, however long this key or later keys take."""
         if not self.key_in_progress:
             self._for_key = None
             return False
@@ -294,7 +294,7 @@ class DisplayApp(App[Result]):
             screen.call_next(textual_private.render_now, screen)
 
     def key_over(self) -> None:
-        """Handle the end of a key: paint its change as soon as the screen is updated."""
+        """Handle the end of a key, and paint its change as soon as the screen is updated."""
         waits, self._for_key = self._for_key, None
         if waits is not None and not textual_private.waits_for_layout(waits):
             waits.call_next(textual_private.render_now, waits)

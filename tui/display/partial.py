@@ -40,7 +40,7 @@ def _is_container(widget: Widget) -> bool:
 
 
 def _covered(part: Region, painted: Iterable[Region]) -> bool:
-    """Return whether these regions hide the entire part: most containers lie entirely below their content."""
+    """Return whether these regions hide the entire part. Most containers lie entirely below their content."""
     left = [part]
     for region in painted:
         left = [piece for piece_left in left for piece in _without(piece_left, region)]

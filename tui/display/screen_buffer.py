@@ -79,7 +79,8 @@ class Pen:
 
 
 class ScreenBuffer:
-    """The terminal's cells. `blank_keeps_colour`: erasing leaves the background colour (terminfo's bce)."""
+    """The terminal's cells. With `blank_keeps_colour`, erasing leaves the background colour (terminfo's
+    bce)."""
 
     def __init__(self, width: int, height: int, *, blank_keeps_colour: bool = True) -> None:
         self.width, self.height = width, height

@@ -41,7 +41,7 @@ class LineWriter:
         self.stalled_at = 0.0
         """Monotonic time at which a write last had to wait; 0 for never."""
         self.rate: float | None = None
-        """Rate of the line in bytes per second at the last wait; `None` before the first."""
+        """Rate of the line in bytes per second at the last wait; `None` before the first wait."""
         self._mark: tuple[float, int] | None = None
         self._found: deque[tuple[float, float]] = deque(maxlen=32)
 
@@ -51,8 +51,8 @@ class LineWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write as much as the line accepts now; the thread writes the rest. This saves the delay until the
-        thread is scheduled."""
+        """Write as much as the line accepts now; the thread writes the remaining bytes. This saves the delay
+        until the thread is scheduled."""
         if "\x1b[?1049l" in text:
             # Reset colours and margins for the shell.
             text = "\x1b[m\x1b[r" + text

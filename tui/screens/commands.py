@@ -238,7 +238,9 @@ class CommandLine(ModalScreen[PaletteCommand]):
         if problem:
             lines.append(Content.styled(plain(problem), "bold $text-error"))
         elif not fitting and text:
-            lines.append(Content.styled("no command starts with this text; enter tries it", "$text-muted"))
+            lines.append(
+                Content.styled("no command starts with this text; enter reports the problem", "$text-muted")
+            )
         self.query_one("#choices", Static).update(Content("\n").join(lines))
 
     def action_complete(self) -> None:
@@ -265,7 +267,7 @@ class CommandLine(ModalScreen[PaletteCommand]):
         command_or_problem = read_command(text, self._frame)
         wanting = next((c for c, _ in self._all if c == f"{ALIASES.get(text, text)} "), "")
         if isinstance(command_or_problem, str) and wanting:
-            # The argument's values are offered: pressing enter again selects the first.
+            # The argument's values are offered: pressing enter again selects the first value.
             self._complete_with(wanting)
             return
         known = {choice for choice, _ in self._all}

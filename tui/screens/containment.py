@@ -78,7 +78,8 @@ class ContainingApp(App[None]):
             super()._handle_exception(error)
 
     def contain(self, error: Exception, pump: MessagePump | None) -> bool:
-        """Show the error in its dialog or boundary; return False without either. `pump` handled a message."""
+        """Show the error in its dialog or boundary; return False if neither exists. `pump` handled a
+        message."""
         place = _place_of(error, pump, self)
         if place is None:
             return False

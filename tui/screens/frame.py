@@ -154,7 +154,7 @@ class FrameScreen(Screen[None]):
         return possible
 
     def keep_focus(self, widget: Widget) -> None:
-        """Focus a widget if no widget has the focus: hiding a widget removes its focus.
+        """Focus a widget if no widget has the focus, because hiding a widget removes its focus.
 
         Do nothing while the terminal itself has lost the focus, because Textual restores it later.
         """

@@ -84,7 +84,7 @@ class Polling:
             self.read()
 
     def tick(self) -> None:
-        """Read again when it is time."""
+        """Read again when a read is due."""
         session = self._screen.session
         if session is not None and self._screen.is_current:
             every = self.every(session)
@@ -92,8 +92,8 @@ class Polling:
                 self.read()
 
     def read(self, *, changed: bool = False) -> None:
-        """Read again, unless a read is in progress. After a change, a read in progress is cancelled: its rows
-        may be older than the change."""
+        """Read again, unless a read is in progress. After a change, a read in progress is cancelled, because
+        its rows may be older than the change."""
         session = self._screen.session
         if session is None:
             self._show()

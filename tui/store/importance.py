@@ -1,4 +1,4 @@
-"""How much each parameter of a study matters, by optuna's PED-ANOVA, in a separate process.
+"""The importance of each parameter of a study, by optuna's PED-ANOVA, in a separate process.
 
 Importing optuna takes half a second and would delay keys. As a program, this module reads the trials as JSON
 from its standard input and prints the shares.

@@ -1,4 +1,4 @@
-"""Checks before a launch: rules, preflight checks and the price; and a dry run."""
+"""Checks before a launch: rules, preflight checks and the price; also the dry run."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def export(  # noqa: PLR0917 - one for each option
     target: str | None,
     reveal: bool,
 ) -> None:
-    """Print the request of a job or a profile: a gcloud command, a curl call, a Python program, YAML.
+    """Print the request of a job or a profile: a gcloud command, a curl call, a Python program, or YAML.
 
     JOB|PROFILE is a profile's name or file, or else a job's id or name. The gcloud command has its config as
     a here-document. With --output FILE the config goes to the file, and the printed command uses it. A

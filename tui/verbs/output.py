@@ -1,4 +1,4 @@
-"""Output of the verbs: tables for people, documented JSON for programs, one sentence for a failure."""
+"""Output of the verbs: tables for people, documented JSON for programs, and one sentence for a failure."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Run:
 
     @asynccontextmanager
     async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
-        """Connect the backend of the open or another context; for a group, every reachable member."""
+        """Connect the backend of the open or another context, or every reachable member of a group."""
         async with open_backend(context or self.context, self.settings) as backend:
             # A verb reads once, so a member that connects later would be missing from its result.
             await backend.settle()
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The open context, for a verb that needs a single one. Raises SettingsError, VerbFailure."""
+        """The open context, for a verb that needs a single context. Raises SettingsError, VerbFailure."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)
@@ -298,8 +298,8 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 def check_regions(regions: Iterable[str], context: Context) -> None:
-    """Raise VerbFailure for a region that neither trains jobs nor belongs to the context. Only the cluster
-    itself knows its namespaces."""
+    """Raise VerbFailure for a region without training that is not a region of the context. The namespaces of
+    a cluster are not checked."""
     if context.kind == "kubernetes":
         return
     for region in regions:

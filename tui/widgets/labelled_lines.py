@@ -39,7 +39,7 @@ class LabelledLines(Static):
         self._draw()
 
     def on_mount(self) -> None:
-        """Lay out the lines that were set before, because the parent does not know their height yet."""
+        """Lay out the lines that were set before, because the parent has no height for the lines yet."""
         self.call_after_refresh(self.refresh, layout=True)
 
     def on_resize(self) -> None:

@@ -1,4 +1,4 @@
-"""Operations on jobs: launch, cancel, delete and others."""
+"""Operations on jobs: launch, cancel, delete and other changes."""
 
 from __future__ import annotations
 

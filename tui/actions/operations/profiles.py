@@ -22,7 +22,7 @@ class ProfileOperations:
         self._folder = folder
 
     async def write(self, name: str, text: str, *, force: bool = False) -> Outcome[Path]:
-        """Write an imported text as the profile NAME; with `force` also over an existing profile."""
+        """Write an imported text as the profile NAME. With `force`, replace an existing profile."""
         return await self._write(
             "profile.import",
             self._folder / f"{name}.yaml",

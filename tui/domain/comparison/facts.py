@@ -22,7 +22,7 @@ _WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 
 
 def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
-    """Return a job's specification by field, and its last training step."""
+    """Return a job's specification by field, and the job's last training step."""
     progress = job.progress
     progress_values = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
     results = {name: value for name, value in progress_values.items() if value is not None}

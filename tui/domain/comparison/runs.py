@@ -10,7 +10,7 @@ from tui.domain.core.formatting import NOT_MEASURED, age
 
 PARAMETER, RESULT, TASK = "parameter", "result", "task"
 LEAST_SECONDS, LEAST_SHARE = 1.0, 0.1
-"""Thresholds in seconds and as a share: two times differ if the difference exceeds both."""
+"""Thresholds in seconds and as a share. Two times differ if the difference exceeds both."""
 
 
 @dataclass(frozen=True, slots=True)

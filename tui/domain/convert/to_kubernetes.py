@@ -50,7 +50,7 @@ class Pool:
 
 @dataclass(slots=True)
 class Result:
-    """The fields of the converted profile, by their parts."""
+    """The fields of the converted profile, grouped by profile part."""
 
     header: dict[str, Any] = field(default_factory=dict)
     objects: list[dict[str, Any]] = field(default_factory=list)

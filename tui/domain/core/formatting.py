@@ -37,7 +37,7 @@ def rfc3339(moment: datetime | None) -> str | None:
 
 
 def bar(fraction: float, width: int) -> str:
-    """Return a bar of `width` characters; full only at 1, empty only at 0."""
+    """Return a bar of `width` charactersthat is full only at 1 and empty only at 0."""
     inside = round(max(0.0, min(1.0, fraction)) * width)
     if 0 < fraction < 1:
         inside = max(1, min(width - 1, inside))
@@ -93,12 +93,13 @@ def replicas(job: Job) -> str:
 
 
 def accelerators(job: Job) -> str:
-    """Format a job's accelerators: `32 A100`, several types joined by a comma, `–` for none."""
+    """Format a job's accelerators: `32 A100`, with a comma between several types, and `–` for none."""
     return accelerators_text(job.accelerators)
 
 
 def accelerators_text(counts: Mapping[str, int]) -> str:
-    """Format numbers of accelerators by type: `32 A100`, several types joined by a comma, `–` for none."""
+    """Format numbers of accelerators by type: `32 A100`, with a comma between several types, and `–` for
+    none."""
     return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in counts.items()) or "–"
 
 

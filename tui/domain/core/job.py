@@ -112,7 +112,7 @@ class Job:
     """The diagnosis and fix if the service's objects contain them; otherwise `domain.jobs.diagnosis` finds
     them."""
     restarts_note: str = ""
-    """Restarts that `Replica.restarts` omits; "" if it counts every restart."""
+    """Restarts that `Replica.restarts` omits; "" if `Replica.restarts` counts every restart."""
     progress_pattern: str = ""
     """Regular expression for progress in the job's own log lines, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)

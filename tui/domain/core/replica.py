@@ -64,7 +64,7 @@ class Replica:
     state: JobState = JobState.UNKNOWN
     exit_code: int | None = None
     node: str = ""
-    """Name of the machine, if the service reports it."""
+    """Name of the machine; "" if the service does not report a name."""
     restarts: int | None = None
     """Number of restarts; `None` if the service does not count them."""
     reason: str = ""
@@ -74,7 +74,7 @@ class Replica:
 
     @property
     def short(self) -> str:
-        """The `short_name` of its id."""
+        """The `short_name` of the replica's id."""
         return short_name(self.id)
 
 

@@ -1,5 +1,5 @@
 """The grammar of Google's resource names. A region becomes a part of a host name that receives credentials,
-so the grammar must be strict: the region `localhost:1#` would redirect them to another host."""
+so the grammar must be strict. Otherwise the region `localhost:1#` would redirect them to another host."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def note_project(requested: str, replied: str) -> None:
 
 
 def same_resource(name: str, other: str) -> bool:
-    """Whether two full names mean one resource: each may have the project's id or number (`note_project`)."""
+    """Whether two full names mean one resource. Each name may have the project's id or number
+    (`note_project`)."""
     return name == other or (
         name.split("/")[2:] == other.split("/")[2:] and log_project(name, "") == log_project(other, "") != ""
     )

@@ -1,5 +1,5 @@
 """One job state for every backend, and the mapping of Vertex's states. Screens show the native state beside
-ours. No states are merged, because QUEUED and PENDING differ for a user who waits for capacity."""
+`JobState`. No states are merged, because QUEUED and PENDING differ for a user who waits for capacity."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class JobState(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """Verb phrase after a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
+        """Verb phrase after a job's name in a sentence: `failed`, `was cancelled` or `is running`."""
         return _PHRASES.get(self, f"is {self.value.lower()}")
 
 

@@ -12,7 +12,7 @@ from tui.domain.core.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file input or output of a task: a model, a data set, metrics."""
+    """A file input or output of a task: a model, a data set or metrics."""
 
     uri: str
     type: str = ""
@@ -69,7 +69,7 @@ class Task:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Names of the jobs of all its attempts, the oldest first."""
+        """Names of the jobs of all attempts of the task, the oldest first."""
         return (*self.failed_jobs, self.job) if self.job else self.failed_jobs
 
     def duration(self, now: datetime) -> timedelta | None:

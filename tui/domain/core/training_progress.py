@@ -67,7 +67,7 @@ class Progress:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """The speed, if its unit is tokens."""
+        """The speed in tokens per second; `None` for other units."""
         return self.speed if self.speed_unit == TOKENS else None
 
 
@@ -165,8 +165,8 @@ def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> st
 def after_step(
     progress: Progress, sample: TrainingStep, ends_at: datetime | None = None, dialect: str | None = None
 ) -> Progress:
-    """Return `progress` after a reported step, with the job's own estimate of its end. The first loss is the
-    first one ever reported, even across restarts, for comparison."""
+    """Return `progress` after a reported step, with the job's own estimate of its end. The first loss stays
+    the first reported loss, even across restarts, for comparison."""
     loss, rate = sample.loss, sample.learning_rate
     return replace(
         progress,

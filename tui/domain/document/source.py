@@ -88,7 +88,7 @@ class Document:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields at its top level; empty for a list."""
+        """The fields at the file's top level; empty for a list."""
         return self.value if isinstance(self.value, Mapping) else {}
 
     def place(self, path: Path) -> Place:

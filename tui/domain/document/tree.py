@@ -66,7 +66,7 @@ class YamlNode:
 
     @property
     def real(self) -> YamlNode:
-        """The target of an alias; otherwise the node itself."""
+        """The alias' target, or the node itself."""
         return self.target if self.target is not None else self
 
     def scalar(self) -> Any:

@@ -42,7 +42,7 @@ class EndpointRow(NamedTuple):
 
     @property
     def versions(self) -> list[DeployedRow]:
-        """The rows of its deployed versions."""
+        """The rows of the endpoint's deployed versions."""
         return [
             DeployedRow(self.endpoint, deployed, self.now, self.loads.get((self.endpoint.name, deployed.id)))
             for deployed in self.endpoint.deployed

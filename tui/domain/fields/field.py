@@ -55,7 +55,7 @@ class Field(Column, Generic[R]):
     sort: Callable[[R], float | str | None] | None = None
     """Sort value of a row, `None` if unknown; rows can't be sorted by a field without this function."""
     largest_first: bool = False
-    """Whether sorting starts with the largest number; otherwise with the smallest, as A before Z."""
+    """Whether sorting starts with the largest number, instead of the smallest (as A before Z)."""
     json: Callable[[R], Any] | None = None
     """Value in `--json`; `ABSENT` leaves the key out."""
     json_key: str = ""

@@ -136,7 +136,7 @@ def progress_cell(job: Job, now: datetime) -> Cell:
         tone = Tone.GOOD if job.state is JobState.RUNNING else Tone.MUTED
         restarts = _restarts(job)
         if restarts:
-            # On a narrow screen the column is about as wide as a bar: show the text without the bar.
+            # On a narrow screen the column is about as wide as a bar, so show the text without the bar.
             return Cell(f"{fraction:>3.0%}", tone, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
         return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
     if progress.phase:

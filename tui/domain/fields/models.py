@@ -25,7 +25,7 @@ class ModelRow(NamedTuple):
     made_by: str = ""
     """Name of the job that created the version."""
     job: Job | None = None
-    """The job that created the version, if it is listed."""
+    """The job that created the version, if the job is listed."""
 
 
 def _name(row: ModelRow) -> Cell:

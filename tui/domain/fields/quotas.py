@@ -73,7 +73,7 @@ def _share(row: QuotaRow) -> Cell:
 
 
 QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
-    Field("metric", json=lambda row: row.quota.metric, help="Metric; for a cluster's quota a key"),
+    Field("metric", json=lambda row: row.quota.metric, help="Metric, or a key for a cluster's quota"),
     Field("region", "REGION", 12, max_width=20,
         cell=lambda row: muted(row.quota.region), sort=lambda row: row.quota.region,
         json=lambda row: row.quota.region, help="Region; for a cluster a namespace, or `cluster`"),

@@ -28,7 +28,7 @@ class Analysis:
     job: Mapping[str, Any] | None = None
     region: str = ""
     inputs: tuple[BodyInput, ...] = ()
-    """Values of the body that its file declares."""
+    """Values that the body's file declares."""
 
     @property
     def readable(self) -> bool:

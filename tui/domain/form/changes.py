@@ -1,4 +1,4 @@
-"""Edits of the file for each key of the form: set a value, remove, add, create a parameter."""
+"""Edits of the file for each key of the form: set, remove or add a value, or create a parameter."""
 
 from __future__ import annotations
 

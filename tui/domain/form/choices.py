@@ -24,7 +24,7 @@ FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value and its meaning."""
+    """A value and the meaning of the value."""
 
     value: str
     help: str = ""
@@ -138,7 +138,7 @@ def region_choices(own: Sequence[str]) -> list[Choice]:
 
 
 def accelerators_in(region: str) -> list[Choice]:
-    """Return the accelerator types of a region after "none"; all types if the catalogue lacks the region."""
+    """Return "none" and the accelerator types of a region, or all types if the catalogue lacks the region."""
     known = region_accelerators().get(region)
     where = f"  in {region}" if known is not None else ""
     in_region = [

@@ -312,7 +312,7 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
     "dnsPeeringConfigs": _fields(
         "dns",
         ("+domain", "domain", "Ends with a dot: corp.example.com."),
-        ("+targetProject", "project", "Id of the project whose network answers."),
+        ("+targetProject", "project", "Id of the project with the target network."),
         ("+targetNetwork", "network", "Name of that network."),
     ),
 }

@@ -85,7 +85,7 @@ class FormRow:
 
     @property
     def severity(self) -> ProblemSeverity | None:
-        """The worst severity of its problems."""
+        """The worst severity of the row's problems."""
         severities = [p.severity for p in self.problems]
         return next((s for s in ProblemSeverity if s in severities), None)
 
@@ -106,7 +106,7 @@ class FormState:
     expanded: bool = False
     """Whether all groups are open."""
     inputs: Sequence[BodyInput] = ()
-    """Values of the body that its file declares."""
+    """Values that the body's file declares."""
 
 
 def build_rows(state: FormState) -> list[FormRow]:

@@ -99,7 +99,7 @@ class CustomJobReader(FlagReader):
         return read_config(text, file)
 
     def look_at(self, config: Any) -> None:
-        """Drop `--args` and `--command` where gcloud silently ignores them."""
+        """Drop `--args` and `--command` in cases in which gcloud silently ignores the flags."""
         dropped = [f"--{flag}" for flag in ("args", "command") if self.lists.get(flag)]
         if self.pools or not dropped or takes_lists(config):
             return

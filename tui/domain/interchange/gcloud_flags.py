@@ -111,7 +111,7 @@ class FlagReader(ABC):
         """Read a flag that is neither a single value nor a list."""
 
     def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> GcloudCreate:
-        """Return the command of a job (REST form) whose flags and config have been read."""
+        """Return the command of a job (REST format) whose flags and config have been read."""
         fields = {**job, "region": self.single.get("region", ""), "package": package}
         if not self.variables:
             fields = mapped(fields, unescaped)

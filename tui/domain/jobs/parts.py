@@ -37,7 +37,7 @@ class Parts:
 
 
 def has_parts(job: Job) -> bool:
-    """Return whether a job's tasks are separate jobs; a job that only wraps another one has no parts."""
+    """Return whether a job's tasks are separate jobs; a job that only wraps another job has no parts."""
     return job.composite or len(job.tasks) > 1
 
 

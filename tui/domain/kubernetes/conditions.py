@@ -71,7 +71,7 @@ def conditions_of(obj: Obj) -> list[Condition]:
 
 
 def condition(obj: Obj, kind: str) -> Condition | None:
-    """Return the condition of this type if it is true."""
+    """Return the condition of this type if its status is true."""
     return next((entry for entry in conditions_of(obj) if entry.type == kind and entry.true), None)
 
 

@@ -37,7 +37,8 @@ _Row = tuple[str, str, FieldType, str, str]
 
 
 def _form_fields(head: Path, rows: Iterable[_Row]) -> list[FormField]:
-    """Return the fields of a table. Spaces separate a path's names: labels contain dots and slashes."""
+    """Return the fields of a table. Spaces separate a path's names, because labels contain dots and
+    slashes."""
     return [
         # Paths contain list indices as well as names.
         FormField((*head, *names.split()), label.removeprefix("-"), words, kind, label[0] != "-", unset)  # type: ignore[arg-type]

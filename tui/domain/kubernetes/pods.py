@@ -175,7 +175,8 @@ def _containers(obj: Obj) -> list[Any]:
 
 
 def _container(obj: Obj) -> Obj:
-    """Return the status of the container that decides: a failed container, or otherwise the first."""
+    """Return the status of the container that decides: a failed container, or otherwise the first
+    container."""
     statuses = [item for item in _containers(obj) if isinstance(item, Mapping)]
     for container_status in statuses:
         if fields(container_status, "state", "terminated").get("exitCode"):

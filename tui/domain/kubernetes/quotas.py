@@ -1,7 +1,7 @@
-"""A cluster's capacity: node pools' allocatable, quotas of Kueue's ClusterQueues, ResourceQuotas.
+"""A cluster's capacity: node pools' allocatable, quotas of Kueue's ClusterQueues, and ResourceQuotas.
 
-Amounts are integers: CPUs in cores, memory and storage in GiB, other resources in units. Limits are rounded
-down and usage is rounded up, so the displayed free amount is really free.
+Amounts are integers: CPUs in cores, memory and storage in GiB, and other resources in units. Limits are
+rounded down and usage is rounded up, so the displayed free amount is really free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The severity that a plain-text line states: a logging library's level, a traceback, a progress bar.
+"""The severity that a plain-text line states: a logging library's level, a traceback or a progress bar.
 
 Only the beginning of a line is read, and only words in the position of a level: "INFO: no ERROR" is INFO.
 """
@@ -40,7 +40,7 @@ _LETTER = re.compile(
 )
 """A letter as the level: glog, klog, absl, torch's C++, Jupyter, NeMo, TensorRT, Ray, TensorFlow."""
 _FIRST = frozenset("[IWEFDJMASON0123456789")
-"""First characters of such a line, and of the name of a month."""
+"""First characters of a line with such a letter, and of the name of a month."""
 _LEVEL = re.compile(
     "TRACE|DEBUG|VERBOSE|INFO|NOTICE|SUCCESS|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL|DBG|INF|WRN|ERR"
 )

@@ -1,4 +1,4 @@
-"""Names of secrets, and tests whether a value under such a name can be a secret."""
+"""Names of secrets, and tests whether a value under a secret's name can be a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of known services' secrets, in any text. Names, digests and ids have no such shape. The services
+"""Shapes of known services' secrets, in any text. Names, digests and ids match no pattern. The services
 document the prefixes of their tokens, and secret scanners use them."""
 
 from __future__ import annotations

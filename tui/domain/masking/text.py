@@ -1,4 +1,4 @@
-"""Masks secrets in any text: a message, a line of a file, a command."""
+"""Masks secrets in any text: a message, a line of a file, or a command."""
 
 from __future__ import annotations
 

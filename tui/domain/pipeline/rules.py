@@ -1,4 +1,4 @@
-"""Rules for pipeline jobs: the compiled pipeline, its parameters, its root, its executors' resources."""
+"""Rules for pipeline jobs: the compiled pipeline, its parameters, its root, and its executors' resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The request of a pipeline run: the pipeline, its output folder, its parameters."""
+"""The request of a pipeline run: the pipeline, its output folder, and its parameters."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ def above(branches: Mapping[str, Branch], id: str) -> list[str]:
 
 
 def timeline(task: Task, begin: datetime, end: datetime, width: int, now: datetime) -> tuple[int, int]:
-    """Return the first cell and length of a task's bar in `width` cells; length 0 outside `begin` to
-    `end`."""
+    """Return the first cell and length of a task's bar in `width` cells. A bar outside `begin` to `end` has
+    length 0."""
     span = (end - begin).total_seconds()
     if task.start_time is None or width <= 0:
         return 0, 0

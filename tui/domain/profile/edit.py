@@ -79,7 +79,7 @@ def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: 
 
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
     """Return the edits as changes of single values, each with the same change at all paths that share the
-    value. The change of the edited path comes first; it is the only one if the value is not shared. Raises
+    value. The change of the edited path comes first; the only change if the value is not shared. Raises
     ProfileInvalid like `apply`."""
     text = text.removeprefix("\ufeff")
     if len(documents(text)) > 1:
@@ -248,7 +248,7 @@ def _top(here: Mapping[str, Any], name: str) -> str:
 
 
 class _Filling:
-    """The references of a file and their defaults."""
+    """The references of a file, and the parameters' defaults."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         settings = value.get("parameters")

@@ -131,7 +131,8 @@ class GcloudChecker(Checker):
 
 
 def refused_tab(source: str, file: str) -> Problem | None:
-    """Return the problem with a tab between two values: gcloud's YAML parser refuses it, ours accepts it."""
+    """Return the problem with a tab between two values: gcloud's YAML parser refuses the tab, vxtui's parser
+    accepts it."""
     if "\t" not in source:
         return None
     try:
@@ -146,7 +147,7 @@ def refused_tab(source: str, file: str) -> Problem | None:
 
 
 def has_one_task(pool: Mapping[str, Any]) -> bool:
-    """Return whether a pool (REST form) has exactly one image or package, as gcloud requires in a file."""
+    """Return whether a pool (REST format) has exactly one image or package, as gcloud requires in a file."""
     package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
     packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
     return packaged != bool(container.get("imageUri"))

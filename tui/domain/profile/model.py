@@ -53,7 +53,8 @@ _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "false
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The result of rendering: the region ("" for the context's own) and the CustomJob in REST format.
+    """The result of rendering: the region ("" for the region of the context) and the CustomJob in REST
+    format.
 
     `body` is the key of the profile's body; its format converts the custom job to the resource to send. The
     task of a `package` is added to the pools earlier, see `tui.packaging.prepare`.

@@ -58,7 +58,7 @@ class ResourcePool:
 
 @dataclass(frozen=True, slots=True)
 class PersistentResource:
-    """One persistent resource. `name` is the full resource name; jobs refer to it by `id`."""
+    """One persistent resource. `name` is the full resource name; jobs refer to the resource by `id`."""
 
     name: str
     display_name: str

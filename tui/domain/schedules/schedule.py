@@ -42,7 +42,7 @@ class Schedule:
     last_response: str = ""
     """The service's response to the last due run: OK, or the reason for its refusal."""
     last_run: Job | None = None
-    """The newest run, if it could be read."""
+    """The newest run, if the run could be read."""
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""`[ … ]`, `[[ … ]]` and `test`."""
+"""Evaluates the tests `[ … ]`, `[[ … ]]` and `test`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class _Fields:
     separators: str = _BLANK
     done: list[str] = field(default_factory=list)
     open: list[str] | None = None
-    """The pieces of the last word; `None` before its first."""
+    """The pieces of the last word; `None` before the first piece."""
 
     @property
     def text(self) -> str:

@@ -150,7 +150,7 @@ class ScriptReading:
             )
 
     def run_all(self, nodes: list[Any]) -> bool | None:
-        """Run several nodes; return the status of the last."""
+        """Run several nodes; return the status of the last node."""
         status: bool | None = True
         for child in nodes:
             status = self.run(child)

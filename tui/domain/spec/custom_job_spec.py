@@ -39,7 +39,7 @@ def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return the name of a pool's task field and its value; both empty without a task."""
+    """Return the name of a pool's task field and its value, which are empty without a task."""
     for name in ("containerSpec", "pythonPackageSpec"):
         if pool.get(name):
             return name, pool[name]

@@ -156,10 +156,10 @@ PACKAGE = FieldType(
         "build": STRING,
     },
 )
-"""A folder that a launch packs (`tui.domain.vertex.packaging`); not part of the request."""
+"""A folder that a launch packs (`tui.domain.vertex.packaging`). The folder is not part of the request."""
 
 PROGRESS = FieldType("message", fields={"pattern": STRING})
-"""How the job's log lines report progress (`tui.domain.progress.pattern`); sent in the environment."""
+"""The pattern of progress in the job's log lines (`tui.domain.progress.pattern`), sent in the environment."""
 
 TRAINING_PIPELINE_BODY = message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
 """A profile's fields of a training pipeline, for its custom job; the header has the other fields."""

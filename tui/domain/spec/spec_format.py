@@ -294,7 +294,8 @@ def no_profile(names: Collection[str]) -> str:
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:
-    """Return the format whose body a file with these top-level fields (camelCase) itself is."""
+    """Return the format of a file with these top-level fields (camelCase), which is a body without a
+    header."""
     if any(body in names for body in _LOADERS):
         return None
     return next(

@@ -13,7 +13,7 @@ MOST_TRAINING_STEPS = 2000
 
 
 class CollectedSteps:
-    """Steps of one replica, possibly reported repeatedly; every n-th step is stored, and the newest."""
+    """Steps of one replica, possibly reported repeatedly; every n-th step and the newest step are stored."""
 
     def __init__(self, pattern: ProgressPattern | None = None) -> None:
         self.reader = JobProgress(pattern)

@@ -1,1 +1,1 @@
-"""Hyperparameter tuning: the study of a tuning job, its ordered trials, the importance of parameters."""
+"""Hyperparameter tuning: the study of a tuning job, its ordered trials, and the importance of parameters."""

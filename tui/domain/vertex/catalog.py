@@ -26,7 +26,8 @@ FLEX_ACCELERATORS = frozenset(
         "NVIDIA_B200",
     }
 )
-"""GPUs that FLEX_START accepts (docs/facts/vertex.md 1.6 and 3.9): L4, A100, H100, H200, B200, all sizes."""
+"""GPUs that FLEX_START accepts (docs/facts/vertex.md 1.6 and 3.9): L4, A100, H100, H200 and B200, in all
+sizes."""
 
 _QUOTA_WORD = {
     "NVIDIA_TESLA_P4": "nvidia_p4_gpus",

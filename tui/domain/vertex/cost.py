@@ -441,7 +441,7 @@ def money(usd: Range | None, per: str = "") -> str:
     low, high = _dollars(usd.low), _dollars(usd.high)
     if low == high:
         return f"~${low}{per}"
-    # The unit appears once if both ends share it.
+    # The unit appears once if both ends of the range share the unit.
     if low[-1] == high[-1] and low[-1].isalpha():
         low = low[:-1]
     return f"~${low}–{high}{per}"

@@ -1,4 +1,4 @@
-"""Check values against the field tables: unknown names, wrong types, snake_case names."""
+"""Check values against the field tables: unknown names, wrong types and snake_case names."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Checker:
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
     def _misnomer(self, path: Path, value: Any) -> bool:
-        """Report a known wrong name or value by its own rule."""
+        """Report a known wrong name or value by the rule of that name."""
         plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
         known_misnomer = misnomer(plain, value, self._document.value)
         if known_misnomer is None:

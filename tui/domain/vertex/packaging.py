@@ -52,7 +52,7 @@ class Package:
     exclude: tuple[str, ...] = ()
     """Additional patterns, in the syntax of .gitignore."""
     staging: str = ""
-    """gs://BUCKET or gs://BUCKET/FOLDER; the bucket of the base output directory if empty."""
+    """gs://BUCKET or gs://BUCKET/FOLDER. If empty, the bucket of the base output directory is used."""
     image: str = ""
     """Name under which a built image is pushed."""
     build: str = "auto"
@@ -224,7 +224,7 @@ def package_uri(staging: str, folder: str, digest: str) -> str:
 
 
 def image_uri(image: str, digest: str) -> str:
-    """Return the image with a tag: its own, or a digest of the content."""
+    """Return the image with a tag: the image's own tag, or a digest of the content."""
     tagged = ":" in image.rpartition("/")[2] or "@" in image
     return image if tagged else f"{image}:{digest[:16]}"
 

@@ -48,7 +48,7 @@ class Line:
 
     @property
     def used(self) -> int | None:
-        """The used amount; None if the service does not report it."""
+        """The used amount; None if the service reports no usage."""
         return self.quota.used
 
     @property

@@ -1,4 +1,4 @@
-"""Quotas as a grid: a row per region, a column per accelerator, standard or preemptible."""
+"""Quotas as a grid: a row per region and a column per accelerator, for standard or preemptible quotas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.domain.vertex.quota_fit import places_of, taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
-"""Age above which a usage may be outdated: the service writes it on a change and once a day."""
+"""Age above which a usage may be outdated, because the service writes it on a change and once a day."""
 _STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
 
 
@@ -91,7 +91,7 @@ class Grid:
 
 
 def _word(quota: Quota, *, preemptible: bool) -> str:
-    """Return the column of a quota, or "" for the other kind of quota or without hardware."""
+    """Return the column of a quota, or "" if the quota is of another kind or has no hardware."""
     if quota.named:
         return quota.hardware if quota.preemptible == preemptible else ""
     name, stem = quota.metric.rpartition("/")[2], _STEMS[preemptible]

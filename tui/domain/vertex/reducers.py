@@ -109,7 +109,7 @@ def is_reducer(pool: Mapping[str, Any]) -> bool:
 
 
 def image_for(region: str) -> str:
-    """Return Google's image in the multi-region of `region`; the US image for an unknown region."""
+    """Return Google's image in the multi-region of `region`, or the US image for an unknown region."""
     part = region.split("-", 1)[0]
     near = {"europe": "europe", "me": "europe", "africa": "europe", "asia": "asia", "australia": "asia"}
     return IMAGE.replace("us-", f"{near.get(part, 'us')}-", 1)

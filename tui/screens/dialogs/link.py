@@ -71,7 +71,7 @@ def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
 
 def cloud_page(name: str, path: str) -> str:
     """Return the address in the cloud console of the resource with this full name."""
-    # Use the resource's project, because in a group of contexts each resource has its own.
+    # Use the resource's project, because in a group of contexts each resource has its own project.
     return f"{CONSOLE}/{path}?project={name.split('/')[1]}"
 
 

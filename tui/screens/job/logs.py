@@ -328,7 +328,7 @@ class LogsPane(JobPane):
         self._report_jump(self.log_view.next_match(-1), "No match above.")
 
     def action_next_error(self) -> None:
-        """Go to the next error; while following, to the last error."""
+        """Go to the next error, or to the last error while following."""
         way = -1 if self.log_view.following else 1
         self._to_error(way, "No error here." if way < 0 else "No error below.")
 

@@ -247,7 +247,7 @@ class MetricsPane(JobPane):
         return min(seconds), max(*seconds, min(seconds) + 1)
 
     def _in_steps(self, x_view: XView, samples: Sequence[TrainingStep]) -> XView:
-        """Return the view with steps as x: a time becomes the last step reported by then."""
+        """Return the view with steps as x. A time becomes the last step reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
 

@@ -50,7 +50,7 @@ WIDE = 100
 
 
 class JobScreen(FrameScreen):
-    """The screen of one job. It reads until it is closed."""
+    """The screen of one job. The screen reads the job until it is closed."""
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"

@@ -21,7 +21,7 @@ MOST_SAMPLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TrainingChart:
-    """One chart. `from_zero` starts its y axis at 0."""
+    """One chart. `from_zero` starts the y axis at 0."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""Copies the gcloud command that creates a job; for a cluster's job, the YAML for `kubectl apply -f`."""
+"""Copies the gcloud command that creates a job, or the YAML for `kubectl apply -f` of a cluster's job."""
 
 from __future__ import annotations
 

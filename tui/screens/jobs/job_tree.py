@@ -1,4 +1,4 @@
-"""The jobs list as a tree: parts are below their job, folded until the user opens them."""
+"""The jobs list as a tree. Parts are below their job, folded until the user opens them."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class JobsScreen(ListScreen):
             self._show()
 
     def _in_view(self) -> Sequence[str]:
-        # The connection calls this from another task: before the table exists, and while the screen is
+        # The connection calls this from another task, also before the table exists, and while the screen is
         # removed.
         if not self.has_widgets:
             return ()
@@ -160,7 +160,7 @@ class JobsScreen(ListScreen):
     def _link(self) -> None:
         self._follow_usage()
         if self._waiting:
-            # A read has ended: show its last pages.
+            # A read has ended, so show its last pages.
             self._show_waiting()
         elif self.is_current:
             self._notice()

@@ -121,8 +121,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self.go(event.move)
 
     def go(self, move: int) -> None:
-        """Focus the value `move` fields further; without a focus, the first or last value; past the ends, no
-        value."""
+        """Focus the value `move` fields further. Without a focus, choose the first or last value."""
         lines = [field.line for field in self.fields]
         at = next(
             (i for i, line in enumerate(lines) if line is self.screen.focused), -1 if move > 0 else len(lines)

@@ -1,4 +1,4 @@
-"""The tasks of a pipeline as a drawing, one level at a time: a group is a box that opens."""
+"""The tasks of a pipeline as a drawing, one level at a time. A group is a box that opens."""
 
 from __future__ import annotations
 

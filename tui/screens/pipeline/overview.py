@@ -22,7 +22,7 @@ BAR = 30
 
 
 class PipelineOverviewPane(OverviewPane):
-    """The Overview tab of a pipeline: it shows the progress of the tasks in place of training progress."""
+    """The Overview tab of a pipeline, with the progress of the tasks in place of training progress."""
 
     WORK_BESIDE = False
 

@@ -1,4 +1,4 @@
-"""The action of a pipeline: run it again."""
+"""The action of a pipeline: another run."""
 
 from __future__ import annotations
 

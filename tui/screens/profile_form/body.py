@@ -185,8 +185,8 @@ def detail(row: FormRow | None) -> Content:
 
 _HELP = {
     RowKind.SECTION: "z folds it; ] and [ go to the next and the previous section; / finds a field.",
-    RowKind.PARAMETER: "A launch asks for it; ${name} stands for it in any value. enter edits the default, "
-    "z opens its settings.",
+    RowKind.PARAMETER: "A launch requests the value; ${name} stands for it in the profile. enter edits the "
+    "default, z opens its settings.",
     RowKind.POOL: "A worker pool; its position is its role. a adds one, D removes or skips it.",
     RowKind.SWITCH: "Reducers that sum gradients on the way, for NCCL all-reduce between GPU nodes. space "
     "turns it on or off.",

@@ -1,4 +1,4 @@
-"""Keys that work on the profile's file: undo, save, reload, diff, editor, launch; and leaving the form."""
+"""Keys that work on the profile's file: undo, save, reload, diff, editor, launch and leaving the form."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class FileActions:
 
     async def _take_kept(self, kept: UnsavedCopy) -> None:
         await self._editor.replace(kept.text, "continue with unsaved changes")
-        # From now on, this console keeps the changes as its own.
+        # From now on, this console keeps the changes as its own unsaved changes.
         await asyncio.to_thread(self._draft.discard, kept)
 
     # Other screens
@@ -311,7 +311,7 @@ class FileActions:
         diff = self._draft.diff()
         lines = len([x for x in diff if x[:1] in "+-" and not x.startswith(("+++", "---"))])
         answers = [
-            ("k", "keep for later", "offered at the next opening"),
+            ("k", "keep for later", "offered when the form opens again"),
             ("d", "discard the changes", ""),
         ]
         if not self._screen.read_only:

@@ -92,7 +92,8 @@ class LineEditor:
         return matches, ""
 
     async def take(self, event: FormLine.Left) -> None:
-        """Accept the text and close the line. A wrong text keeps it open, unless a click has left it."""
+        """Accept the text and close the line. An invalid text keeps the line open, unless a click has left
+        it."""
         if self._editing is None:
             return
         row, add = self._editing

@@ -188,7 +188,7 @@ def _matches(row: FormRow, words: Sequence[str], *, values: bool = False) -> boo
 
 def _rank(row: FormRow, words: Sequence[str]) -> int:
     """Rank how well the words match the row's name: 0 for the whole name, 1 for its start, 2 for complete
-    words, 3 for starts of words, 4 for no match."""
+    words, 3 for starts of words, and 4 for no match."""
     key = str(row.path[-1]) if row.path else ""
     names = [row.label.casefold(), key.casefold()]
     text = " ".join(words)

@@ -31,7 +31,7 @@ TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python"
 
 
 class ExportScreen(TextScreen):
-    """The screen of an export. `j` shows the next format, `y` copies, `ctrl+s` saves."""
+    """The screen of an export. `j` shows the next format, `y` copies, and `ctrl+s` saves."""
 
     SCOPE = "export"
     CSS_PATH = "../dialogs/preview.tcss"

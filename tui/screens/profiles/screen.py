@@ -194,7 +194,7 @@ class ProfilesScreen(ListScreen):
         )
 
     async def action_favourite(self) -> None:
-        """Mark or unmark the profile. Favourites are listed above the others."""
+        """Mark or unmark the profile. Favourites are listed above other profiles."""
         entry, console = self.current, self.console
         if entry is None:
             return

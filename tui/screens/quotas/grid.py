@@ -56,7 +56,7 @@ class QuotaGridScreen(ListScreen):
         return Table((self._region_column(), FITS))
 
     def _regions(self) -> Sequence[str]:
-        """Return the context's regions, then all others. A group has the regions of its members."""
+        """Return the context's regions, then all other regions. A group has the regions of its members."""
         connection = self.console.connection
         if connection.context.kind == "group":
             return ()
@@ -92,7 +92,8 @@ class QuotaGridScreen(ListScreen):
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
     def _ordered(self, regions: Sequence[str]) -> list[str]:
-        """Return regions where the profile fits, then the context's own, then the others by name."""
+        """Return the regions where the profile fits, then the context's other regions, then other regions by
+        name."""
         if self._by_name:
             return sorted(regions)
         own = {region: at for at, region in enumerate(self.console.connection.regions)}

@@ -1,4 +1,4 @@
-"""Reads the quotas for a screen, and shows why there are none."""
+"""Reads the quotas for a screen, and shows the reason for missing quotas."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tui.actions.operations.endpoints import EndpointOperations
 
 FIRST_SHARE = 10
-"""Percentage that the dialog proposes for a version beside others."""
+"""Percentage that the dialog proposes for a version beside other versions."""
 Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]]
 
 
@@ -49,13 +49,14 @@ class EndpointChanges:
         self._show = show
         self._changed = changed
         self.deploying: set[tuple[str, str, str]] = set()
-        """Deployments in progress: endpoint, model's display name, version."""
+        """Deployments in progress: endpoint, model's display name and version."""
 
     def _say(self, text: str, severity: SeverityLevel) -> None:
         self._screen.notify(text, severity=severity, markup=False)
 
     def move(self, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
-        """Send `percent` of the requests to a version and the rest to the others, after confirmation."""
+        """Send `percent` of the requests to a version and the remaining requests to the other versions, after
+        confirmation."""
         try:
             percents = split_with(endpoint.deployed, deployed.id, percent)
         except SplitError as error:

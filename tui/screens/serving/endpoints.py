@@ -35,7 +35,7 @@ from tui.widgets.table.table import Cells, Table
 POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))
 COLUMNS = columns(DEPLOYED_FIELDS)
 BARS = ((180, 30), (0, 9))
-"""Width of a traffic bar in cells, from each width of the screen on."""
+"""Width of a traffic bar in cells, by minimum width of the screen."""
 
 
 class EndpointsScreen(ListScreen):

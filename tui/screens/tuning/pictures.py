@@ -191,7 +191,7 @@ def _with_margin(x: Sequence[float]) -> Range | None:
 
 
 def _axis_text(parameter: StudyParameter, *, log: bool) -> Callable[[float], str]:
-    """Return a function for the text of an x: a choice by its name, a logarithm by its number."""
+    """Return a function that formats an x: a choice as its name, a logarithm as its number."""
 
     def text(x: float) -> str:
         if parameter.kind == "categorical":

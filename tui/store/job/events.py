@@ -1,4 +1,4 @@
-"""The events of one job in time order: its states, the platform's messages, the trainer's milestones."""
+"""The events of one job in time order: its states, the platform's messages, and the trainer's milestones."""
 
 from __future__ import annotations
 

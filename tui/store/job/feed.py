@@ -287,7 +287,7 @@ class JobFeed:
             except BackendError as error:
                 self._failed(source, error)
             except Exception as error:
-                # A bug in one source must not end the others. Retry it like any other failure.
+                # A bug in one source must not end other sources. Retry it like any other failure.
                 LOG.exception("reading the %s of %s failed", name, self.job_name)
                 self._failed(source, broken(error))
             else:

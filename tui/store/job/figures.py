@@ -55,7 +55,7 @@ class Figure:
     simulated: bool = False
 
     def stale(self, now: datetime) -> bool:
-        """Return whether the figure is older than its source's period."""
+        """Return whether the figure is older than the period of the figure's source."""
         return now - self.at > self.fresh_for
 
 

@@ -81,7 +81,8 @@ class LineFacts:
 
 
 def may_tell(lines: Lines, at: int) -> bool:
-    """Return whether a stored line may contain an event or progress; a cheap check before parsing."""
+    """Return whether a stored line may contain an event or progress. This check is cheap, and precedes
+    parsing."""
     replica = lines.replicas[at]
     return not is_of_task(replica) and (
         at in lines.payloads or replica == SERVICE or may_report(lines.texts[at])

@@ -1,4 +1,4 @@
-"""A job's time series: readings are merged point by point and bounded."""
+"""A job's time series, with readings merged point by point and bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SeriesStore:
         self.read_at: datetime | None = None
 
     def add(self, reading: MetricsReading) -> None:
-        """Merge a reading, which may repeat points or contain only the newest."""
+        """Merge a reading, which may repeat points or contain only the newest point."""
         self.read_at = reading.read_at
         for series in reading.series:
             key = (series.metric, series.replica, series.accelerator)

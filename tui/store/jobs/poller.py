@@ -34,7 +34,7 @@ MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, to find deletions by other programs."""
 WHOLE_REST = 100
-"""Minimum ratio of the time until the next full listing to the duration of the last."""
+"""Minimum ratio of the time until the next full listing to the duration of the last listing."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between reads of the progress."""
 PROGRESS_WAIT = 1.0

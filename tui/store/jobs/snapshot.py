@@ -1,7 +1,7 @@
 """The last known jobs of a context on disk, painted immediately at the next start with their age.
 
 The snapshot is read before the first paint, so it is plain JSON, read without a library of models. A job's
-replicas are left out: they follow from its groups (`known_replicas`).
+replicas are left out, because they follow from its groups (`known_replicas`).
 """
 
 from __future__ import annotations

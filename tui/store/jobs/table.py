@@ -81,7 +81,7 @@ class JobStore:
         """Number of pages of this read without an error."""
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
-        """Load a snapshot. The service's answers replace its jobs later."""
+        """Load a snapshot. The service's answers replace the snapshot's jobs later."""
         gone = tuple(self.jobs)
         self.jobs.clear()
         self.active.clear()

@@ -13,7 +13,7 @@ from tui.store.log.lines import Key, Lines
 Counts = tuple[int, int, int, int]
 _ENDS = struct.Struct("<qqI")
 """Times of the first and the last line, and the number of bytes of the first line's insert_id. Both
-insert_ids follow."""
+insert_ids follow the header."""
 
 
 class LogBlock:
@@ -40,7 +40,7 @@ class LogBlock:
         return block
 
     def _keep(self, first: Key, last: Key) -> None:
-        # There are few replicas: intern their names.
+        # Intern the names of replicas, because few replicas exist.
         self._from, self._to = sys.intern(first[2]), sys.intern(last[2])
         texts = [text.encode(*ENCODING) for text in (first[1], last[1])]
         self._keys = _ENDS.pack(first[0], last[0], len(texts[0])) + b"".join(texts)

@@ -11,14 +11,14 @@ from pathlib import Path
 from tui.domain.log.pattern import Pattern
 
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
-"""Syntax that the two engines may interpret differently: flags, properties, nested sets …"""
+"""Syntax that the two engines may interpret differently: flags, properties, nested sets and others"""
 _SHOWN_OTHERWISE = r"^\{|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r."
 """Lines that are not shown literally, which only the built-in search can match."""
 _PARTS = re.compile(r"\\.|.", re.DOTALL)
 _NUMBER = re.compile(rb"^(\d+):", re.MULTILINE)
 _PLAIN: dict[tuple[Path, int, int], bool] = {}
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
-"""RE2's classes cover only ASCII; ripgrep's cover all of Unicode."""
+"""RE2's classes cover only ASCII; ripgrep's classes cover all of Unicode."""
 SMALL = 4 * 1024 * 1024
 """File size in bytes up to which the built-in search is fast enough."""
 
@@ -70,7 +70,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
-    """Run ripgrep. Return its exit code: 0 for a match, 1 for none, any other for an error."""
+    """Run ripgrep. Return its exit code: 0 for a match, 1 for no match, and any other code for an error."""
     process = await asyncio.create_subprocess_exec(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -45,7 +45,8 @@ CACHED_BLOCKS = 16
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The change by one batch: lines from number `start` on differ, `added` are new, `dropped` are gone."""
+    """The change by one batch: lines from number `start` on differ, `added` lines are new, and `dropped`
+    lines are gone."""
 
     start: int
     added: int = 0
@@ -175,7 +176,7 @@ class LogStore:
             yield number, self.lines(block)
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """Return a view that follows new lines while it is referenced."""
+        """Return a view that follows new lines while the view is referenced."""
         view = View(self, filter or LineFilter())
         self._views.add(view)
         return view
@@ -433,7 +434,7 @@ def _index_of(lines: Lines, key: Key, low: int = 0) -> int:
 def _split(lines: Lines, most: int) -> Iterator[Lines]:
     """Split the lines into parts of about equal length, each of about `most` lines and of bounded text."""
     count = len(lines)
-    # Don't round up: batches slightly above `most` would make twice as many blocks.
+    # Don't round up, because batches slightly above `most` would make twice as many blocks.
     parts = max(
         min(1, count), round(count / most), min(count, _text_size(lines) // (most * MEAN_LINE_CHARACTERS))
     )

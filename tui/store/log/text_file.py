@@ -51,7 +51,7 @@ class TextFile:
         self.path = path
         self.copied = copy is not None
         self.notice = ""
-        """A change of the file, e.g. that it was replaced."""
+        """A change of the file, e.g. its replacement."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if copy is None else copy
         os.pread(self._fd, 1, 0)
         self._sample = b""
@@ -237,7 +237,7 @@ class TextFile:
         return line_key(line)[0] // 1000
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """Return a view that follows the file while it is referenced."""
+        """Return a view that follows the file while the view is referenced."""
         view = View(self, filter or LineFilter())
         self._views.add(view)
         return view

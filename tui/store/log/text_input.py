@@ -1,6 +1,6 @@
-"""The bytes of any file given by its path, as UTF-8: a pipe, a compressed file, UTF-16.
+"""The bytes of any file given by its path, as UTF-8: a pipe, a compressed file, or UTF-16.
 
-Reading never blocks: an empty pipe returns nothing. Each read returns a bounded part, however far a
+Reading never blocks; an empty pipe returns nothing. Each read returns a bounded part, however far a
 compressed file expands.
 """
 

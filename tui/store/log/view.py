@@ -13,7 +13,7 @@ from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines
 
 _CHUNK = 16
-"""Logarithm of the chunk size: chunks hold 2 to this power numbers, so that each takes two bytes."""
+"""Logarithm of the chunk size. Chunks hold 2 to this power numbers, so that each takes two bytes."""
 LOOK_BACK = 4_000
 _LOW = (1 << _CHUNK) - 1
 
@@ -160,7 +160,7 @@ class View:
         return self._ends
 
     def number(self, at: int) -> int:
-        """Return the number of the view's line at position `at`. Raises IndexError beyond the last."""
+        """Return the number of the view's line at position `at`. Raises IndexError beyond the last line."""
         if self._everything:
             if not 0 <= at < len(self):
                 raise IndexError(at)

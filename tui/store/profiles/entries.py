@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 
 class ProfileError(Exception):
-    """The profile can't be converted to a request; one line per problem. `at` maps each wrong launch value (a
-    parameter's name, or `REGION`) to its sentence; `others` are the problems with the file itself."""
+    """The profile can't be converted to a request. The message has a line for each problem. `at` maps each
+    wrong launch value (a parameter's name, or `REGION`) to its sentence; `others` are the problems with the
+    file itself."""
 
     def __init__(
         self, message: str, at: Mapping[str, str] | None = None, others: Sequence[str] | None = None

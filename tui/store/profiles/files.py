@@ -103,7 +103,7 @@ def _named(source: Path, name: str) -> bytes:
             return text
         return apply(decoded, str(source), [Edit(("displayName",), name)]).encode()
     except (UnicodeDecodeError, ProfileInvalid):
-        # Copy unreadable text unchanged: the form shows the problem.
+        # Copy unreadable text unchanged; the form shows the problem.
         return text
 
 

@@ -63,7 +63,8 @@ class ProfilePreferences:
         self, entries: Sequence[ProfileEntry], context: str, *, local: bool, family: str = ""
     ) -> list[ProfileEntry]:
         """Sort profiles: the last launched in the context, then favourites, then on this machine the profiles
-        that run there, then the others. Profiles of a service family other than `family` come last."""
+        that run there, then all other profiles. Profiles of a service family other than `family` come last.
+        """
         last = self._last.get(context)
 
         def rank(entry: ProfileEntry) -> tuple[bool, bool, bool, bool]:

@@ -46,7 +46,7 @@ class Editor:
 
     @property
     def name(self) -> str:
-        """`pid 4242`, with the host if it is another host."""
+        """The console as text: `pid 4242`, with the host if the host differs."""
         return f"pid {self.pid}" + (f" on {self.host}" if self.host != socket.gethostname() else "")
 
 

@@ -1,4 +1,4 @@
-"""`vxtui profiles`: list, show, validate, import, export."""
+"""`vxtui profiles`: list, show, validate, import and export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of `vxtui endpoints`: the split, a deployment, a roll back."""
+"""Changes of `vxtui endpoints`: the split, a deployment, and a rollback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Wanted:
 
 
 def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
-    """Raise VerbFailure for incompatible options, and in a read-only context."""
+    """Raise VerbFailure for incompatible options, or in a read-only context."""
     options = requested.options
     if len(options) > 1:
         raise VerbFailure(
@@ -173,5 +173,5 @@ async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) 
 
 
 def _refused(error: SplitError, endpoint: ServingEndpoint) -> VerbFailure:
-    fix = f"`vxtui endpoints {endpoint.id}` shows what is deployed."
+    fix = f"`vxtui endpoints {endpoint.id}` shows the deployed models."
     return VerbFailure(str(error), fix=fix, code="INVALID_ARGUMENT")

@@ -94,7 +94,7 @@ class DagView(ScrollView, can_focus=True):
         self._near_cells: set[Cell] | None = None
         """The cells of the lines at the cursor `_near_of`; None until they are computed."""
         self._came_from: dict[str, str] = {}
-        """The task that the cursor came from, for each task: going back returns there."""
+        """The previous task of the cursor, for each task, so that a move back returns to that task."""
 
     def show(self, nodes: Sequence[DagNode]) -> None:
         """Show these tasks. Raises NotDrawable and leaves the old drawing in place."""
@@ -117,7 +117,7 @@ class DagView(ScrollView, can_focus=True):
             self._moved()
 
     def _repaint(self, rows: Iterable[int]) -> None:
-        """Paint only these rows again: each second a few durations change."""
+        """Paint only these rows again, because each second a few durations change."""
         for row in rows:
             self._strips.pop(row, None)
             self.refresh(Region(0, row - int(self.scroll_offset.y), self.size.width, 1))
@@ -191,7 +191,7 @@ class DagView(ScrollView, can_focus=True):
         self._beside(-1)
 
     def _beside(self, way: int) -> None:
-        """Move to the next task in this layer; after the last, to the nearest task of another layer."""
+        """Move to the next task in this layer, or from the last task to the nearest task of another layer."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None:
             return

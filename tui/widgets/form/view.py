@@ -157,7 +157,7 @@ class FormView(ScrollView, can_focus=True):
         if page <= 0:
             return
         if abs(self._cursor - (top + page // 2)) > page:
-            # The row is far away: show the rows around it too.
+            # The row is far away, so show the rows around it too.
             self.scroll_to(y=max(0, self._cursor - page // 3), animate=False)
         elif self._cursor < top:
             # Show a section's head together with its first row.

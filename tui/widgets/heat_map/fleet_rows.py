@@ -62,7 +62,8 @@ def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
 def fleet_rows(
     jobs: Sequence[Job], figures: Callable[[Job], JobFigures], measure: Measure, now: datetime
 ) -> FleetRows:
-    """Return the replicas of these jobs: a group per job of machines with accelerators, and one of others."""
+    """Return the replicas of these jobs: a group per job of machines with accelerators, and one group of
+    other machines."""
     heat: list[HeatGroup] = []
     spots: dict[str, tuple[HeatCell, ...]] = {}
     simulated = False

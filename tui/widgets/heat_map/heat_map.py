@@ -237,7 +237,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._vertical(-1)
 
     def action_right(self) -> None:
-        """Move to the next cell; after the last cell, to the row next to it."""
+        """Move to the next cell, or from the last cell to the adjacent row."""
         here = self._here()
         if here is not None:
             group, line, column, cell = here

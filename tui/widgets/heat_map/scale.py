@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 LEVELS = 10
-"""The highest level."""
+"""The highest level of the scale."""
 NOT_MEASURED = -1
 LATE = 16
 
@@ -78,8 +78,8 @@ def colour(code: int, colours: Sequence[str]) -> str:
 def cells(
     codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False, close: bool = False
 ) -> Content:
-    """Return the cells of one row for a table. With `close`, a cell is one character, a late cell its
-    mark."""
+    """Return the cells of one row for a table. With `close`, a cell is one character, and a late cell is the
+    mark of lateness."""
     runs: list[tuple[str, str]] = []
     for code in codes:
         text, style = glyph(code, ascii_only=ascii_only), colour(code, colours)

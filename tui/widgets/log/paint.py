@@ -106,7 +106,7 @@ class LinePainter:
 
     @property
     def prefix(self) -> int:
-        """Width before the message in cells: time, replica, severity mark."""
+        """Width before the message in cells: time, replica and severity mark."""
         return self.times.width + (self.replica_width + 1 if self.show_replica else 0) + 1
 
     @property

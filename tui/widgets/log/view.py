@@ -344,7 +344,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def _jump(self, beside: Callable[..., int | None], way: int) -> bool:
         line = self.cursor
-        # While following there is no cursor: the search backwards starts at the last line.
+        # While following there is no cursor, so the search backwards starts at the last line.
         to = None if line is None else beside(self.buffer.find(line), way, here=self.following)
         if to is None:
             return False

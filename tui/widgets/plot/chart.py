@@ -49,9 +49,10 @@ class ChartLine:
     y: tuple[float, ...]
     colour: str
     faint: bool = False
-    """Whether the line is drawn behind the others, without a value in the title or effect on the y range."""
+    """Whether the line is drawn behind the other lines, without a value in the title or effect on the y
+    range."""
     top: bool = False
-    """Whether the line is drawn over the others."""
+    """Whether the line is drawn over the other lines."""
     points: bool = False
     """Whether the line is drawn as unconnected points."""
 
@@ -100,7 +101,7 @@ class ChartFormat:
 def downsample(
     x: Sequence[float], y: Sequence[float], limit: int = MAX_POINTS
 ) -> tuple[list[float], list[float]]:
-    """Return at most `limit` points: the first, the last and the extremes of each stretch."""
+    """Return at most `limit` points: the first and last point, and the extremes of each stretch."""
     if len(x) <= limit:
         return list(x), list(y)
     size = math.ceil(len(x) / (limit // 2))
@@ -353,7 +354,7 @@ def _logarithm(line: ChartLine) -> ChartLine:
 
 
 TicksOf = Callable[[float, float, int], list[float]]
-"""A function like `nice_ticks`: it returns at most `limit` round numbers between `low` and `high`."""
+"""A function like `nice_ticks`, which returns at most `limit` round numbers between `low` and `high`."""
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 

@@ -18,7 +18,7 @@ def line_colour(app: App[object], at: int) -> str:
 
 
 def faint_colour(app: App[object]) -> str:
-    """Return the colour of lines behind the others."""
+    """Return the colour of lines behind the other lines."""
     if app.native_ansi_color:
         return "bright_black"
     return "#6b7280" if app.current_theme.dark else "#9aa1ab"

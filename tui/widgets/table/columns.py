@@ -74,7 +74,7 @@ def place(
 def _take_unfilled(
     column: Column, shown: Sequence[Column], widths: dict[str, int], natural: Mapping[str, int]
 ) -> None:
-    """Give columns that cut their cells the unused width of the others."""
+    """Give columns that cut their cells the unused width of the other columns."""
     for other in shown:
         if other is not column:
             short = _wanted(column, natural) - widths[column.key]

@@ -163,7 +163,7 @@ def _without_note(cell: Content) -> tuple[Content, Content]:
 
 
 def same_cell(old: Cell | None, new: Cell | None) -> bool:
-    """Return whether both cells are painted the same."""
+    """Return whether both cells look the same."""
     if old is new:
         return True
     if isinstance(old, Content) and isinstance(new, Content):

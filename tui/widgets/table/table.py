@@ -178,7 +178,7 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def change(self, keys: Iterable[str]) -> None:
-        """Record changed rows of `show_lazily`. Rows in view are created again now, the others later."""
+        """Record changed rows of `show_lazily`. Rows in view are created again now, and other rows later."""
         if self._make is None:
             return
         sight = set(self.in_view)

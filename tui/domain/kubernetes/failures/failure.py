@@ -106,7 +106,7 @@ def newest_incident(failures: Sequence[ReplicaFailure]) -> Incident | None:
 
 
 def _follows(failure: ReplicaFailure, chain: Sequence[ReplicaFailure]) -> bool:
-    """Return whether a failure belongs to the incident: a separate cause starts a new incident."""
+    """Return whether a failure belongs to the incident. A separate cause starts a new incident."""
     last = chain[-1].at
     if last is None or failure.at is None or failure.at - last > ONE_CAUSE:
         return False

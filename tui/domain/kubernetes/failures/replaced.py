@@ -43,7 +43,8 @@ _STOPS_WITHIN = timedelta(seconds=15)
 _LEAVES_WITHIN = timedelta(minutes=2)
 """Time within which peers may exit after a checkpoint, before they restart without a removed worker."""
 LEFT_WITH_CHECKPOINT = 203
-"""Exit code of the trainer after a signal or a change of workers: it resumes from a checkpoint."""
+"""Exit code of the trainer after a signal or a change of workers, after which it resumes from a
+checkpoint."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
 _ERROR = re.compile(r"Error pod (?P<pod>\S+) container (?P<container>\S+) exitCode: (?P<code>-?\d+)")
 _CANCELLED = "Cancelling"

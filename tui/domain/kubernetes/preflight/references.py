@@ -27,7 +27,7 @@ class Reference:
 
     @property
     def plural(self) -> str:
-        """The plural of its kind in core API paths."""
+        """The plural of the reference's kind in core API paths."""
         return _PLURALS[self.kind]
 
 

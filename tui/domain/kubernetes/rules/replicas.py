@@ -1,4 +1,4 @@
-"""Rules about replica groups: roles, counts, processes per GPU, elastic bounds, gangs."""
+"""Rules about replica groups: roles, counts, processes per GPU, elastic bounds and gangs."""
 
 from __future__ import annotations
 

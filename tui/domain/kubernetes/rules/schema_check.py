@@ -40,7 +40,7 @@ class Violation:
 
 
 def violations(obj: Any) -> Iterator[Violation]:
-    """Yield violations of the schema of the object's kind; nothing for a kind without a schema."""
+    """Yield violations of the schema of the object's kind. A kind without a schema has no violations."""
     schema = schema_of(str(at(obj, "apiVersion")), str(at(obj, "kind")))
     if schema is None or not isinstance(obj, Mapping):
         return

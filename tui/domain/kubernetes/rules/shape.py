@@ -76,7 +76,7 @@ def one_namespace(case: ManifestCase) -> Iterator[Finding]:
 
 
 def schema(case: ManifestCase) -> Iterator[Finding]:
-    """Report violations of a kind's schema: unknown fields, wrong types, missing fields."""
+    """Report violations of a kind's schema: unknown fields, wrong types and missing fields."""
     for i, obj in enumerate(case.objects):
         for violation in violations(obj):
             head = (*HEAD, i)

@@ -1,4 +1,4 @@
-"""Check an object against an OpenAPI v3 schema, ours or a cluster's CRD, as Kubernetes does."""
+"""Check an object against an OpenAPI v3 schema, built in or from a cluster's CRD, as Kubernetes does."""
 
 from __future__ import annotations
 

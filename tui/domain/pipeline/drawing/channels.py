@@ -83,7 +83,7 @@ def _before(parts: Sequence[Wire]) -> list[set[int]]:
 
 
 def _cycle(count: int, before: Sequence[set[int]]) -> list[int]:
-    """Return parts that wait for each other in a cycle; empty without a cycle."""
+    """Return the parts that wait for each other in a cycle; empty without a cycle."""
     done: set[int] = set()
     for start in range(count):
         path: list[int] = []
@@ -138,7 +138,7 @@ def _ordered(parts: Sequence[Wire], before: Sequence[set[int]]) -> list[int]:
 
 
 def _crossed(first: Wire, second: Wire) -> int:
-    """Return the number of crossings of two nets if the first net turns to the left of the other."""
+    """Return the number of crossings of two nets if the first net turns to the left of the second net."""
     low, high = first.span
     count = int(low < second.left < high)
     low, high = second.span

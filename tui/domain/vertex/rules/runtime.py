@@ -1,4 +1,4 @@
-"""Rules about the environment of the running code: variables, disks, NCCL settings."""
+"""Rules about the environment of the running code: variables, disks and NCCL settings."""
 
 from __future__ import annotations
 

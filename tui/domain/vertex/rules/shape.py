@@ -1,4 +1,4 @@
-"""Rules about a job's structure: names, labels, pools, tasks, limits."""
+"""Rules about a job's structure: names, labels, pools, tasks and limits."""
 
 from __future__ import annotations
 
