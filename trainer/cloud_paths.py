@@ -1,4 +1,4 @@
-"""Paths in Cloud Storage on this machine. This module does not import torch, which would delay the
+"""Local paths of objects in Cloud Storage. The module does not import torch, which would delay the
 supervisor."""
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def local_path(uri: str) -> Path:
 
 
 def bucket_path(uri: str) -> str | None:
-    """Return BUCKET/OBJECT of a path in Cloud Storage; None for any other path."""
+    """Return BUCKET/OBJECT of a path in Cloud Storage; return None for any other path."""
     return next((uri.removeprefix(prefix) for prefix in _PREFIXES if uri.startswith(prefix)), None)
 
 
 def problem_of(uri: str) -> str:
-    """Return why this address is unusable, "" if it is usable. As a path it would name a folder on this
-    node."""
+    """Return why this address is unusable, "" if it is usable. Used as a path, the address would name a
+    folder on this node."""
     scheme, separator, rest = uri.partition("://")
     if not separator or not scheme.isalnum():
         return ""

@@ -29,7 +29,7 @@ class PlaceUnavailableError(Exception):
 
 
 _TORCH_WRITER = "enforce fail at inline_container"
-"""Text of torch.save's error for a failed or short write, which does not name the cause."""
+"""Text in the error of torch.save for a failed or short write; the error does not name the cause."""
 
 
 def one_line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
-"""Exit codes of a training process and of a node's supervisor. Signal n is 128 + n, as in a shell. The
-processes of a run exchange only these codes; `for_platform` maps them to the container's exit code."""
+"""Exit codes of a training process and of a node's supervisor. The code for signal n is 128 + n, as in a
+shell. The processes of a run exchange only these codes; `for_platform` maps them to the container's exit
+code."""
 
 from __future__ import annotations
 
@@ -44,13 +45,14 @@ RETRYABLE = frozenset({
 })  # fmt: skip
 """Codes after which a restart of the container may help."""
 _FIRST_RETRYABLE = 128
-"""Lowest code with which Kubeflow's operators restart a replica with the restart policy ExitCode."""
+"""Lowest exit code that Kubeflow's operators treat as retryable under the restart policy ExitCode."""
 _ON_VERTEX = ("CLUSTER_SPEC", "CLOUD_ML_JOB_ID")
 _ON_KUBERNETES = (
     "KUBERNETES_SERVICE_HOST", "PET_NNODES", "TF_CONFIG", "JOBSET_NAME", "JOB_COMPLETION_INDEX",
     "K_MPI_JOB_ROLE",
 )  # fmt: skip
-"""Every pod has the first variable; operators set the others, which processes may not inherit (ssh)."""
+"""Variables that identify Kubernetes. Every pod has the first one; operators set the others, which ssh does
+not pass on."""
 _MPI_OPERATORS_FOLDER = "/etc/mpi/"
 _MPI_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
 

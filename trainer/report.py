@@ -1,4 +1,5 @@
-"""Progress of a script of your own: `from trainer import report`. It works with and without our launcher.
+"""Progress reports of a user's script: `from trainer import report`. The module works with and without
+`trainer.launch`.
 
 folder = report.last_checkpoint("checkpoints")      # None at the first start
 for step in range(begin, total):

@@ -93,7 +93,7 @@ def _locked() -> Iterator[None]:
 
 
 def _lock() -> bool:
-    """Lock stdout; False if it can't be locked, or another process holds the lock for too long."""
+    """Lock stdout; return False if it can't be locked, or another process holds the lock for too long."""
     global _wait_failed  # noqa: PLW0603 - of this process
     deadline = time.monotonic() + (_NEXT_LOCK_SECONDS if _wait_failed else _LOCK_SECONDS)
     while True:

@@ -1,4 +1,4 @@
-"""The training loop, to be read from top to bottom."""
+"""The training loop of one rank."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Trainer:
         return self._train()
 
     def _train(self) -> int:
-        """Train to the end, or until a signal of any rank, which all ranks know at the same step."""
+        """Train to the end, or until any rank gets a signal; all ranks then stop at the same step."""
         progress.enter(TRAINING)
         # Repeat an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
@@ -234,7 +234,7 @@ class Trainer:
                 weight, last = weights[number], number == plan.accumulation_steps - 1
                 loss += weight * self.strategy.forward_backward(batch, weight, last=last)
         norm = self._update(rate, loss)
-        # Not earlier: a rank that is lost during the update has not completed the step.
+        # Count the step only now, because a rank that is lost during the update has not completed the step.
         state.end_step(plan.batch)
         self.step_log.done(state.step, self.rank, self.workload.model)
         stop = self._read_outcomes()
@@ -350,7 +350,7 @@ class Trainer:
             self.replicas.check(self.state.step, self._last_save)
 
     def _last_save(self) -> int:
-        """Return the step of the last checkpoint, after a save in progress; -1 without one."""
+        """Return the step of the last checkpoint, after a save in progress; -1 if there is none."""
         self.checkpoints.poll(wait=True)
         return self.checkpoints.saved_step
 

@@ -161,11 +161,15 @@ def test_ranks_agree_on_the_scale_of_the_loss() -> None:
 @pytest.mark.parametrize(
     ("flags", "world", "said"),
     [
-        ("--tensor-parallel=3", 4, "--tensor-parallel 3 does not divide the 4 processes"),
-        ("--data-parallel-replicate=3", 4, "--data-parallel-replicate 3 does not divide the 4 processes"),
+        ("--tensor-parallel=3", 4, "--tensor-parallel 3: the world size must be a multiple of 3, not 4"),
+        (
+            "--data-parallel-replicate=3", 4,
+            "--data-parallel-replicate 3: the world size must be a multiple of 3, not 4",
+        ),
         (
             "--data-parallel-replicate=4 --tensor-parallel=2", 4,
-            "--data-parallel-replicate 4 does not divide the 4 processes / --tensor-parallel 2",
+            "--data-parallel-replicate 4: the world size must be a multiple of 4 × 2 "
+            r"\(--tensor-parallel\), not 4",
         ),
         ("--tensor-parallel=0", 1, "--tensor-parallel must be at least 1, not 0"),
     ],

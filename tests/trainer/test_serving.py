@@ -113,9 +113,9 @@ def test_a_request_that_is_none_says_why(client: Client) -> None:
     assert client.ask("GET", "/alive") == (200, {})
     assert client.ask("GET", "/predict")[0] == 404 and client.ask("POST", "/predict", {})[0] == 404
     for body, word in (
-        (b"{", "the request must be {"),
-        ({"instances": 1}, "instances must be a list"),
-        ({"instances": [{"image": RED["image"]}]}, "instances[0] is not"),
+        (b"{", "the request must be JSON: "),
+        ({"instances": 1}, "the request must be a JSON object with a list"),
+        ({"instances": [{"image": RED["image"]}]}, "instances[0] must be an object with two strings"),
         ({"instances": [{**RED, "image": "?"}]}, "instances[0].image must be base64"),
         ({"instances": [RED, {**RED, "image": "AAAA"}]}, "instances[1].image can't be read"),
     ):

@@ -49,7 +49,8 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[T]):
-    """One rank's answer to a query: the `value`, or the reason for its absence. Only a `refusal` is final."""
+    """One rank's answer to a query: a `value`, or the problem that prevented the answer. Only a `refusal` is
+    final."""
 
     value: T
     problem: str | None = None
@@ -97,7 +98,8 @@ class _Question(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to retry a query, in seconds, and the signal that ends the retries (0: no signal yet)."""
+    """Time limit of a query's retries, in seconds, and the signal that ends the retries (0: no signal
+    yet)."""
 
     seconds: float
     received: Callable[[], int] = field(default=lambda: 0)
@@ -123,7 +125,7 @@ class Finder:
         self._patience, self._report = patience, report
         self.regroup(peers, shared=shared)
         self._remote: Copies = {}
-        """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks see the same
+        """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks have the same
         list."""
         self._unread: frozenset[int] = frozenset()
         """Steps in the store whose manifests were not read."""
@@ -133,7 +135,7 @@ class Finder:
         """Unusable copies on this disk, with the folder's modification time: a new save changes the time."""
 
     def regroup(self, peers: PeerCopies, *, shared: bool) -> None:
-        """Continue with the group's new ranks."""
+        """Continue with the new ranks of the group."""
         self._peers, self._shared = peers, shared
         self._coordinates = self._group.rank == 0 if shared else self._group.local_rank == 0
 
@@ -142,7 +144,7 @@ class Finder:
         return self._remote, self._unread
 
     def adopt(self, listing: tuple[Copies, frozenset[int]]) -> None:
-        """Use another rank's listing of the store."""
+        """Adopt another rank's listing of the store."""
         self._remote, self._unread = listing
 
     def list_places(self, own_run: str) -> dict[str, RunInPlace]:
@@ -174,8 +176,8 @@ class Finder:
         return runs
 
     def uploaded_step(self, run: RunIdentity) -> int:
-        """Return the step of the run's newest checkpoint in the listing of the store, -1 without one. A
-        collective call.
+        """Return the step of the run's newest checkpoint in the listing of the store, or -1 if there is none.
+        This is a collective call.
 
         An unread checkpoint counts as the run's if the run saved its step: an upload never replaces another
         run's checkpoint.
@@ -352,7 +354,7 @@ class Finder:
             )
 
     def _newest_complete(self, local: _LocalCopies) -> int:
-        """Return the step of the newest checkpoint that the nodes have completely, -1 without one."""
+        """Return the step of the newest checkpoint that the nodes have completely, or -1 if there is none."""
         complete = [(saved, step) for step, saved in local.saved.items() if self._complete(step, local)]
         return max(complete)[1] if complete else -1
 
@@ -364,7 +366,8 @@ class Finder:
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
 
     def _fetch(self, step: int, local: _LocalCopies) -> bool:
-        """Copy checkpoints from other nodes' memory to the disks that lack them; False if a copy failed."""
+        """Copy checkpoints from other nodes' memory to the disks that lack them; return False if a copy
+        failed."""
         held, path = [copies.get(step) for copies in local.in_memory], self._folder / f"step-{step}"
         if not any(held):
             return True

@@ -1,15 +1,14 @@
-"""A lock on a checkpoint folder. It refuses a second job with an error that names the run that uses the
-folder.
+"""A lock on a checkpoint folder, which refuses a second job with an error that names the first job's run.
 
 The file `.lock` names the owner. `flock` decides between processes of one machine: the kernel releases the
-lock when its owner dies. Other machines may not see it: NFS may be mounted without locks, and Cloud Storage
-FUSE has none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; docs/semantics.md of its
-repository says when it writes). So an owner also increments a counter every few seconds. An owner on another
-machine whose counter does not change for `_SILENCE` seconds has ended. A restart of the same launch never
-waits.
+lock when its owner dies. Other machines may not see the lock, because NFS may be mounted without locks, and
+Cloud Storage FUSE has none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; docs/semantics.md of
+its repository describes its writes). Therefore, an owner also increments a counter every few seconds. An
+owner on another machine whose counter does not change for `_SILENCE` seconds has ended. A restart of the same
+launch never waits.
 
-Between attempts no process of a launch holds the lock. So the supervisor holds a file `.launch-*` next to it,
-with the same kind of lock and counter: the folder stays with an owner whose launch is alive.
+Between attempts no process of a launch holds the lock. Therefore, the supervisor holds a file `.launch-*`
+next to it, with the same kind of lock and counter: the folder stays with an owner whose launch still runs.
 
 Two jobs on two machines that check at the same moment can both take the folder where `flock` does not work.
 Then the file names the later job, and the earlier job's saves fail with that name.
@@ -57,8 +56,8 @@ class FolderOwner:
     """The owner of a folder.
 
     `launches` are the ids of its nodes' launches, `machine` identifies a booted kernel and a mount, `key` is
-    random, and `beat` is the counter that increases while the owner lives. `released` is true after an
-    orderly end.
+    random, and `beat` is the counter that increases while the owner runs. `released` is true after a clean
+    end.
     """
 
     run: str
@@ -99,11 +98,12 @@ class FolderLock:
         self._began = time.monotonic()
         self._first_beats: tuple[int | str, ...] | None = None
         self._locked, self._kernel_decides = False, True
-        """Whether this process holds the `flock`, and whether the file system supports `flock`."""
+        """Whether this process holds the `flock`, and whether the file system supports it."""
         self._stop, self._writing = threading.Event(), threading.Lock()
 
     def poll(self) -> bool:
-        """Return whether the folder has an owner now: this process or another. Neither blocks nor raises."""
+        """Return whether the folder has an owner now, which may be another process. The method neither blocks
+        nor raises."""
         try:
             if self._file is None:
                 self._open()
@@ -118,7 +118,7 @@ class FolderLock:
             self._write(run=run_id)
 
     def name_launches(self, launches: Sequence[str]) -> None:
-        """Let the other nodes of these launches take the folder when this process ends."""
+        """Allow the other nodes of these launches to take the folder when this process ends."""
         if self._owner.key in _own_keys and self._owner.launches != list(launches):
             self._write(launches=list(launches))
 
@@ -180,7 +180,7 @@ class FolderLock:
         return not set(owner.launches).isdisjoint(self._owner.launches)
 
     def _launches_of(self, owner: FolderOwner) -> list[Path]:
-        """Return the files of the owner's launches whose supervisors did not end in an orderly way."""
+        """Return the files of the owner's launches whose supervisors did not end cleanly."""
         paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
         return [path for path in paths if path.exists()]
 
@@ -247,7 +247,7 @@ class FolderLock:
 
 
 def _read(path: Path) -> FolderOwner | None:
-    """Return the owner in this file; None if the file is missing, or is being written."""
+    """Return the owner in this file; return None if the file is missing, or is being written."""
     try:
         return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -281,7 +281,7 @@ class LaunchHold:
         self._thread.start()
 
     def close(self) -> None:
-        """Release the hold. The launch has ended, so the next owner need not wait."""
+        """Release the hold after the launch has ended, so that the next owner need not wait."""
         self._stop.set()
         self._thread.join(_END_OF_HOLD)
 
@@ -300,7 +300,7 @@ class LaunchHold:
             self._remove()
 
     def _lock(self) -> None:
-        """Lock the file that all supervisors of the launch on this machine share; one that ended may have
+        """Lock the file that all supervisors of the launch on this machine share; another supervisor may have
         deleted it."""
         if self._file is not None and self._path.exists() and _is_at(self._file, self._path):
             return
@@ -309,7 +309,8 @@ class LaunchHold:
             self._file = None
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        # Another job holds it only for a moment. On a file system without `flock` only the counter decides.
+        # Another job holds the lock only for a moment. On a file system without `flock` only the counter
+        # decides.
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_SH)
 
@@ -325,7 +326,7 @@ class LaunchHold:
 
 
 def _launch_file(launch: str) -> str:
-    """Hash the launch's id, which may contain any characters."""
+    """Return the file of this launch, named by a hash because the id may contain any characters."""
     return f".launch-{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
 
 

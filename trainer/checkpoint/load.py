@@ -29,7 +29,7 @@ _REPORTED = (
     ("data_parallel_replicate", "parallel"), ("tensor_parallel", "parallel"),
     ("guard", "guard"), ("guard_patience", "guard"), ("spike", "guard"),
 )  # fmt: skip
-"""Settings whose change the log only reports, with their sections."""
+"""Settings whose changes are only logged, with their sections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Ma
     `config` are this run's settings, in the format of the manifest.
 
     Raises:
-        UsageError: with the difference, and the flag that starts a run with only the weights.
+        UsageError: if they differ; the message names the difference and a flag to load only the weights.
     """
     manifest, path = checkpoint.manifest, checkpoint.path
     remedy = f"start in another --checkpoint-dir with only its weights: --init-weights {path}"
@@ -74,8 +74,8 @@ def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Ma
 def changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
 ) -> list[ChangedSetting]:
-    """Return the differences between the checkpoint and this run. Settings that only one of them has are left
-    out."""
+    """Return the differences between the checkpoint and this run. Settings that only the checkpoint or only
+    this run has are left out."""
     return list(_changes(saved, config, data, precision))
 
 
@@ -117,7 +117,7 @@ def load(checkpoint: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -
     """Load the state into the strategy, and restore this rank's random state if the world size is unchanged.
 
     Raises:
-        CheckpointError: if it can't be read.
+        CheckpointError: if the checkpoint can't be read.
     """
     extra = torch.load(checkpoint.path / EXTRA_STATE, map_location="cpu", weights_only=True)
     strategy.load(checkpoint.path, checkpoint.manifest.world_size, group.checkpoint_group)

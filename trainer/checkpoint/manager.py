@@ -55,7 +55,7 @@ class CheckpointManager:
         self._saver: Saver | None = None
         self._save_problem = ""
         self.saved_step = -1
-        """The step of the newest good checkpoint, -1 without one."""
+        """The step of the newest good checkpoint, or -1 if there is none."""
 
     @property
     def folder(self) -> Path:
@@ -67,8 +67,8 @@ class CheckpointManager:
         return self._run.id if self._run is not None else ""
 
     def find(self, data: Mapping[str, Any] | None = None) -> FoundCheckpoint | None:
-        """Return the newest good checkpoint of the run to continue, copied to this node; None to start a new
-        run.
+        """Return the newest good checkpoint of the run to continue, copied to this node; return None to start
+        a new run.
 
         `data` is the fingerprint of the training data.
 
@@ -105,7 +105,7 @@ class CheckpointManager:
         Raises:
             UsageError: if an incompatible strategy or another model saved it, or if a changed setting would
                 change the curve and --allow-change does not name it.
-            CheckpointError: if it can't be read.
+            CheckpointError: if the checkpoint can't be read.
         """
         check_compatible(checkpoint, strategy, self._run_config)
         self._check_changes(checkpoint, strategy)
@@ -186,13 +186,14 @@ class CheckpointManager:
         )
 
     def _copy_to_peer(self, path: Path) -> None:
-        """Copy this node's part to the next node; a node has all files of a replicated state."""
+        """Copy this node's part to the next node. For a replicated state the part is the entire
+        checkpoint."""
         if self._uploads.in_parts and self._group.local_rank == 0:
             self._peers.offer(path)
 
     def regroup(self) -> None:
-        """Continue with other ranks, in new groups. Every rank calls `regroup`, except new ranks: they call
-        `__init__`. A save in progress is lost, and its files are deleted. Raises the errors of `__init__`."""
+        """Continue with other ranks, in new groups. Every rank calls `regroup`; a new rank calls `__init__`
+        instead. A save in progress is lost, and its files are deleted. Raises the errors of `__init__`."""
         self._folder.enter()
         self._peers = PeerCopies(self._group, shared=self._folder.shared)
         self._finder.regroup(self._peers, shared=self._folder.shared)
@@ -248,7 +249,7 @@ class CheckpointManager:
         return time.monotonic() - began
 
     def poll(self, *, wait: bool = False) -> None:
-        """Report the result of a save that ended. Training continues after a failed save."""
+        """Log the result of a save that ended. Training continues after a failed save."""
         assert self._saver is not None
         try:
             saved = self._saver.result(wait=wait)

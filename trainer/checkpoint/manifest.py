@@ -184,8 +184,8 @@ def saves(folder: Path) -> frozenset[tuple[str, int]]:
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
-    """Return the run of the checkpoint at `path` if it differs from `run`. None if they are the same, or the
-    manifest can't be read."""
+    """Return the run of the checkpoint at `path` if it differs from `run`. Return None if the runs are the
+    same or the manifest can't be read."""
     with suppress(CheckpointError):
         saved_by = read(path).run
         return saved_by if saved_by.id != run.id else None

@@ -1,4 +1,4 @@
-"""Whether a save and its upload fit into the grace period of a preemption, and the loss if they don't.
+"""Check whether a save and its upload fit into the grace period of a preemption, and report the loss if not.
 
 The grace period between SIGTERM and SIGKILL is about 25 to 30 seconds (docs/facts/vertex.md 3.8). In that
 time the trainer must write a checkpoint and, if the machine's disk is lost, upload it. If that takes longer,
@@ -46,8 +46,8 @@ class SaveCost:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """The result of a check: `text` is "" if save and upload fit. With `refused`, a preemption would lose the
-    entire run."""
+    """The result of a check: `text` is "" if save and upload fit. `refused` is true if a preemption would
+    lose the entire run."""
 
     text: str = ""
     refused: bool = False
@@ -118,7 +118,7 @@ class PreemptionBudget:
         self, folder: Path, node: int, size: float, upload_size: float | None, last_save: float
     ) -> SaveCost:
         """Measure a save of `size` bytes on this node, unless the last save gives its duration, `last_save`
-        seconds. `upload_size` is in bytes; None if this rank does not upload."""
+        seconds. `upload_size` is in bytes; return None if this rank does not upload."""
         seconds, upload, basis = last_save, None, []
         try:
             if last_save:

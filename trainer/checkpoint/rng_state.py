@@ -15,8 +15,8 @@ def get_rng_state() -> dict[str, Any]:
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
-        # As a tensor: checkpoints are loaded without pickle, so that a checkpoint from elsewhere can't run
-        # code.
+        # Store the state as a tensor, because checkpoints are loaded without pickle: a checkpoint of unknown
+        # origin must not run code.
         "numpy": (str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }

@@ -1,4 +1,5 @@
-"""The folder that this node's ranks save to: the ranks that share it, the rank that writes, and its lock."""
+"""The checkpoint folder of this node's ranks: the ranks that share the folder, the rank that writes, and the
+lock."""
 
 from __future__ import annotations
 

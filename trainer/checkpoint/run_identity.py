@@ -1,4 +1,4 @@
-"""The identity of a run: every checkpoint names its run.
+"""The identity of a run, which every checkpoint contains.
 
 A run is one training from step 0 on. It gets an id when it begins, and all of its checkpoints have this id,
 including those of a later job that resumes the run. A launch is one start of the supervisors, or a Vertex AI

@@ -19,7 +19,7 @@ _POLL = 0.2
 
 
 class RunUploads:
-    """Uploads checkpoints of one run to `--upload-dir`; does nothing without that flag."""
+    """Uploads the checkpoints of one run to `--upload-dir`. Without this flag its methods do nothing."""
 
     def __init__(
         self, uri: str, config: CheckpointConfig, group: ProcessGroup, received: Callable[[], int]
@@ -31,7 +31,7 @@ class RunUploads:
         self.in_parts = False
         """Whether each node saves and uploads only its own part."""
         self.step_before = -1
-        """The step of the newest upload before this attempt, -1 without one."""
+        """The step of the newest upload before this attempt, or -1 if there is none."""
         self.seconds: float | None = None
         """Duration of the last upload, in seconds."""
         try:
@@ -51,7 +51,7 @@ class RunUploads:
 
     @property
     def last_step(self) -> int:
-        """The step of this rank's last complete upload, -1 without one."""
+        """The step of this rank's last complete upload, or -1 if there is none."""
         return self._uploader.last_step if self._uploader is not None else -1
 
     def start(self, *, one_node: bool) -> None:
@@ -81,7 +81,8 @@ class RunUploads:
         return self.active and bool(every) and not step % every
 
     def offer(self, path: Path) -> str:
-        """Upload this checkpoint after any upload in progress; return why it can't be read, or ""."""
+        """Upload this checkpoint after any upload in progress; return why the checkpoint can't be read, or
+        ""."""
         assert self._uploader is not None
         try:
             self._uploader.offer(path, manifests.read(path))
@@ -90,7 +91,7 @@ class RunUploads:
         return ""
 
     def finish(self, path: Path, step: int, seconds: float) -> str:
-        """Upload the newest checkpoint; return why it is not complete after `seconds`, or ""."""
+        """Upload the newest checkpoint; return why the upload is not complete after `seconds`, or ""."""
         uploader = self._uploader
         if uploader is None or step < 0:
             return ""

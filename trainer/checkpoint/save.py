@@ -29,8 +29,8 @@ from trainer.strategy.deferred_copies import DeferredCopies, StagedState
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """A complete checkpoint. `stall` is the seconds that training stopped, `seconds` the duration of the
-    save."""
+    """A complete checkpoint. `stall` is the time for which training stopped, and `seconds` is the duration of
+    the save."""
 
     path: Path
     step: int
@@ -95,8 +95,8 @@ class Saver:
         self._writers = group.node_group if per_node else group.checkpoint_group
 
     def regroup(self, *, shared: bool) -> None:
-        """Continue with the group's new ranks. A save in progress fails; the next save waits until it has
-        ended."""
+        """Continue with the new ranks of the group. A save in progress fails; the next save waits until it
+        has ended."""
         self._pending = None
         self._use_group(shared=shared)
 
@@ -168,7 +168,7 @@ class Saver:
             raise CheckpointError(f"can't write {final}: {problem}")
         if self.coordinates:
             self._delete_old()
-        # Not read from the manifest: a read that fails on one rank alone would leave the others waiting.
+        # Do not read the manifest: a read that fails on only one rank would leave the other ranks waiting.
         sizes = group.all_gather(sum(committed), ranks)
         size = sum(committed) or sizes[0]
         return SavedCheckpoint(final, job.step, size, time.monotonic() - job.began, job.stall)

@@ -31,7 +31,8 @@ Report = Callable[[str, str, dict[str, object]], None]
 
 
 class Uploader:
-    """A thread that uploads. `offer` passes it a finished checkpoint, `finish` waits for the last one."""
+    """A thread that uploads checkpoints. `offer` queues a finished checkpoint, and `finish` waits for the
+    last one."""
 
     def __init__(
         self,
@@ -45,19 +46,20 @@ class Uploader:
         keep: int,
     ) -> None:
         """`nodes` is the number of nodes that upload a part, 1 if one node has all files. The node that
-        `coordinates` writes the manifest; `shared_keys` tell it which parts the other nodes uploaded."""
+        `coordinates` writes the manifest; it reads from `shared_keys` which parts the other nodes uploaded.
+        """
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}
-        """The store's manifests by step, as they were read; None for an unreadable one."""
+        """The store's manifests by step, as they were read; return None for an unreadable one."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
         """The step of this node's last completed upload; on the coordinator, of the last complete
         checkpoint."""
         self.problem = ""
-        """Why the current upload is not complete: the reason for a failure, or that another node is still
-        uploading."""
+        """Why the current upload is not complete: the reason of a failure, or another node whose upload is
+        not complete."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
@@ -74,7 +76,7 @@ class Uploader:
             return frozenset(waiting | ({self._uploading} if self._uploading is not None else set()))
 
     def finish(self, seconds: float) -> bool:
-        """Wait until all uploads are complete; False after `seconds`."""
+        """Wait until all uploads are complete; return False after `seconds`."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._offered is None and self._uploading is None, timeout=seconds
@@ -122,8 +124,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """Return the manifest of the complete checkpoint; None if another node writes it, or a newer one is
-        in the queue."""
+        """Return the manifest of the complete checkpoint; return None if another node writes it, or a newer
+        one is in the queue."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:

@@ -137,7 +137,7 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
     each answer is the target after the text that the model reads before it writes that answer.
 
     Raises:
-        DataError: beginning with `where`, if the template refuses the messages.
+        DataError: if the template refuses the messages; the message begins with `where`.
     """
 
     def render(count: int, *, prompt: bool) -> str:

@@ -1,7 +1,7 @@
-"""Files derived from `--data`, on the node's disk: written once, then mapped by every process.
+"""Files derived from `--data`, on the node's disk: which are written once and mapped by every process.
 
-A file's name is a hash of its inputs: other data has another name, and a restart finds the file of the first
-start. The folder may be deleted while no run uses it.
+A file's name is a hash of its inputs: different data has a different name, and a restart finds the file of
+the first start. The folder may be deleted while no run uses it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DataProgress:
         """Count `count` more units as read; 0 while another process writes the file."""
 
     def ready(self, text: str) -> None:
-        """The file is usable."""
+        """Report that the file is usable."""
 
 
 def cache_folder(config: Config) -> Path:

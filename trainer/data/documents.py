@@ -105,11 +105,11 @@ def text_pieces(
     """Yield the text of each file, or of the `field` in each line of a .jsonl file; documents without text
     are skipped.
 
-    Bytes that are not UTF-8 are an error in JSON, and if the tokenizer needs UTF-8; otherwise they become
-    lone surrogates, as with `surrogateescape`.
+    Bytes that are not UTF-8 are an error in JSON, or if the tokenizer needs UTF-8. Otherwise they become lone
+    surrogates, as with `surrogateescape`.
 
     Raises:
-        DataError: with the file and the line that can't be read.
+        DataError: if a line can't be read; the message names the file and the line.
     """
     for file in files:
         if file.has_json_lines:
@@ -123,7 +123,7 @@ def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[i
     """Yield the value of each non-blank line, with the line's number from 1.
 
     Raises:
-        DataError: with the file and the line that can't be read.
+        DataError: if a line can't be read; the message names the file and the line.
     """
     try:
         with path.open("rb") as file:
@@ -148,10 +148,10 @@ def parse_json(path: Path, number: int, line: bytes, offset: int) -> Any:
 
 
 def check_text(path: Path, number: int, text: str) -> None:
-    r"""Refuse half of a surrogate pair: JSON can express it (`"\ud83d"`), UTF-8 can't.
+    r"""Refuse half of a surrogate pair, which JSON can express (`"\ud83d"`) and UTF-8 can't.
 
     Raises:
-        DataError: with the file and the line.
+        DataError: if the text is invalid; the message names the file and the line.
     """
     if not text.isascii():
         try:

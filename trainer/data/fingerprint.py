@@ -10,13 +10,14 @@ import torch
 from trainer.data.loader import Dataset
 
 _READ = 16
-"""Number of evenly spaced samples that are hashed: inserted text moves all samples after it."""
+"""Number of evenly spaced samples that are hashed. They suffice, because inserted text moves all later
+samples."""
 
 
 @runtime_checkable
 class HasFingerprint(Protocol):
-    """A dataset with a hash of everything that determines its samples, identical on every machine and fast to
-    get. The hash of a file's content is computed when the file is written."""
+    """A dataset with a hash of everything that determines its samples. The hash is equal on every machine and
+    fast to compute. The hash of a file's content is computed when the file is written."""
 
     def fingerprint(self) -> str: ...
 

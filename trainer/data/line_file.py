@@ -42,7 +42,7 @@ class JsonLines:
     All lines are checked once, and their positions (int64, in bytes) are stored in the data cache.
 
     Raises:
-        DataError: with the file and the line that can't be read.
+        DataError: if a line can't be read; the message names the file and the line.
     """
 
     def __init__(self, path: Path, cache: Path, check: Check, progress: DataProgress | None = None) -> None:

@@ -1,4 +1,5 @@
-"""Prepare the data once on each node: one rank writes the files that all ranks of the node memory-map."""
+"""Prepare the data once on each node: one rank writes the files, and all ranks of the node map them into
+memory."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int
 
 
 class _Ranks:
-    """The collective calls of the ranks while some of them prepare data."""
+    """Collective calls of the ranks while some ranks prepare data."""
 
     def __init__(self, group: ProcessGroup, received: Callable[[], int]) -> None:
         self.group, self.received = group, received

@@ -1,5 +1,5 @@
-"""Check that all nodes have the same data: each node reads a copy, and takes its share of one order of
-samples."""
+"""Check that all nodes have the same data, because each node reads its own copy and its share of one sample
+order."""
 
 from __future__ import annotations
 

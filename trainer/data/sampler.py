@@ -29,12 +29,12 @@ Indices = npt.NDArray[np.int64]
 
 
 class Sampler:
-    """Endless micro-batches of one rank, as indices, from a global position.
+    """Endless iterator over the micro-batches of one rank, as sample indices, from a global position.
 
-    A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
-    any world size. Rank r has every world_size-th position of the batch, from the r-th on. As `batch_sampler`
-    of a DataLoader the sampler yields the same batches with any number of workers. `position` must be the
-    first position of a step.
+    The position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions
+    at any world size. Rank r has every world_size-th position of the batch, from the r-th on. As
+    `batch_sampler` of a DataLoader the sampler yields the same batches with any number of workers. `position`
+    must be the first position of a step.
     """
 
     def __init__(self, count: int, plan: BatchPlan, *, seed: int, rank: int, position: int = 0) -> None:
@@ -98,7 +98,7 @@ def _feistel(values: Words, keys: Words, bits: int) -> Words:
 
 def _mix(words: Words) -> Words:
     """Return the output function of SplitMix64, in place: a bijection; each input bit changes half of the
-    bits.
+    output bits.
 
     Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
     """

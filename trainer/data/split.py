@@ -31,8 +31,8 @@ class Slice:
 
 
 def hold_out(dataset: Dataset) -> tuple[Slice, Slice]:
-    """Return the samples for training and the samples for the evaluation, at least one; a single sample is
-    for the evaluation."""
+    """Return the samples for training and the samples for the evaluation, at least one; a single sample
+    belongs to the evaluation."""
     end = len(dataset)
     edge = end - max(1, end // HELD_OUT)
     return Slice(dataset, 0, edge), Slice(dataset, edge, end)

@@ -19,8 +19,7 @@ from trainer.data.token_file import TARGET, TokenFile
 Sample = tuple[torch.Tensor, ...]
 _ID = np.uint32(TARGET - 1)
 _CHECKED_SAMPLES = 1000
-"""Least number of samples that are checked for targets, in a dataset of that size; the check takes about 50
-ms."""
+"""Minimum number of samples that are checked for targets; the check takes about 50 ms."""
 
 
 class Tokens(Protocol):

@@ -64,7 +64,7 @@ def write_tokens(
     Raises:
         DataError: if there are no documents or the file can't be written.
     """
-    # The smallest sufficient type gives the shortest file.
+    # Use the smallest sufficient type, which gives the shortest file.
     dtype = next(name for name, most in _DTYPES.items() if tokenizer.vocabulary <= most)
     dtype = "<u4" if marked else dtype
     names = {suffix: path.with_suffix(suffix) for suffix in (".part", ".starts-part", ".starts", ".json")}

@@ -117,7 +117,8 @@ def is_bytes(spec: str) -> bool:
 
 
 def tokenizer_of(weights: str) -> str:
-    """Return the `tokenizer.json` in a model's folder, or downloaded by the model's name; "" without one.
+    """Return the `tokenizer.json` in a model's folder, or the file downloaded by the model's name; "" if
+    there is none.
 
     The function also downloads the files with a chat template. `weights` is the value of `--weights`; a
     config.json has no tokenizer.

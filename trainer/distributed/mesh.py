@@ -27,11 +27,14 @@ class ParallelMesh:
         of shards. Raises UsageError if the product does not divide the world size."""
         replicate, tensor = parallel.data_parallel_replicate, parallel.tensor_parallel
         if world_size % tensor:
-            raise UsageError(f"--tensor-parallel {tensor} does not divide the {world_size} processes")
-        if world_size // tensor % replicate:
-            of_tensor = f" / --tensor-parallel {tensor}" if tensor > 1 else ""
             raise UsageError(
-                f"--data-parallel-replicate {replicate} does not divide the {world_size} processes{of_tensor}"
+                f"--tensor-parallel {tensor}: the world size must be a multiple of {tensor}, not {world_size}"
+            )
+        if world_size // tensor % replicate:
+            product = f"{replicate} × {tensor} (--tensor-parallel)" if tensor > 1 else f"{replicate}"
+            raise UsageError(
+                f"--data-parallel-replicate {replicate}: the world size must be a multiple of {product}, "
+                f"not {world_size}"
             )
         return cls(replicate, world_size // tensor // replicate, tensor)
 

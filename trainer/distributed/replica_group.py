@@ -19,7 +19,8 @@ default group."""
 
 
 class Disagreed(RuntimeError):
-    """Another rank of this node lost its connections to other nodes; all ranks of the node know."""
+    """Another rank of this node lost its connections to other nodes; all ranks of the node raise this
+    error."""
 
 
 class ModelReplica:
@@ -37,7 +38,8 @@ class ModelReplica:
         """Mesh for the shards."""
 
     def agree(self, *, ok: bool = True) -> None:
-        """Wait for the node's other ranks after calls to other nodes; all ranks continue, or all raise.
+        """Wait for the other ranks of this node after calls to other nodes. Either all ranks continue or all
+        raise.
 
         A rank whose call failed passes `ok=False` once, and the other ranks get the result with their next
         call.

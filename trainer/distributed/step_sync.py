@@ -19,8 +19,9 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0. A step whose
-    loss exceeds `limit` is skipped. `regroup` is true if every rank requests other ranks (`--elastic`)."""
+    """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank (0 if there is
+    none). A step whose loss exceeds `limit` is skipped. `regroup` is true if every rank requests other ranks
+    (`--elastic`)."""
 
     step: int
     loss: float

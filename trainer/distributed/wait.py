@@ -19,7 +19,8 @@ class StoppedBySignal(Exception):
 
 
 def wait_together(group: ProcessGroup, done: Callable[[], bool], received: Callable[[], int]) -> None:
-    """Wait until `done` is true on every rank; it must neither block nor raise. A collective call.
+    """Wait until `done` returns true on every rank. The call is collective, and `done` must neither block nor
+    raise.
 
     `received` returns the signal that this rank got, or 0.
 

@@ -1,2 +1,2 @@
-"""`--elastic`: after the loss of a node the other nodes continue to train, and it can rejoin without a
+"""`--elastic`: the other nodes continue to train after the loss of a node, and the node can rejoin without a
 restart."""

@@ -86,7 +86,7 @@ class NodeContext:
         return True
 
     def enter(self, membership: Membership, leader_node: int, leader_address: str, own: str) -> None:
-        """Adopt a membership. Each node knows the leader by the address at which it reached the leader."""
+        """Adopt a membership. Each node uses the address at which it reached the leader."""
         # The store of this membership may still be open when the next membership begins, which needs
         # another port.
         self.state = replace(self.state, epoch=membership.epoch, store_port=free_port())

@@ -35,12 +35,12 @@ class ElasticGroup(ProcessGroup):
         self.replica: ModelReplica | None = None
         """The ranks of this node, if they share one replica of the model."""
         self.counterparts: dist.ProcessGroup | None = None
-        """The ranks of all nodes with the same shards of a replica; None if there is no replica, or no other
-        node."""
+        """The ranks of all nodes with the same shards of a replica; return None if there is no replica, or no
+        other node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
     def make_replica(self, timeout: float) -> ModelReplica:
-        """Keep the ranks of this node together with one replica of the model, before the first membership."""
+        """Create the replica group of this node's ranks, before the first membership."""
         self.replica = ModelReplica(timeout)
         return self.replica
 
@@ -100,7 +100,7 @@ class ElasticGroup(ProcessGroup):
         gc.collect()
 
     def abort(self) -> None:
-        """Fail the collective calls in progress in all threads. Thread-safe.
+        """Fail the collective calls in progress in all threads. The method is thread-safe.
 
         gloo has no call for an abort: `ProcessGroupGloo.abort` of torch 2.13 does not end a waiting call, but
         a closed connection does. torch's listening socket must stay open: gloo ends the process if accepting

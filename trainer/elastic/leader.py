@@ -1,7 +1,7 @@
 """The leader's decisions: the nodes that train together, derived from the state that each node reports.
 
-The leader is one of the nodes and reports its own state as the others do. It need not train: it may have lost
-its processes.
+The leader is one of the nodes and reports its own state like the other nodes. The leader need not train,
+because it may have lost its processes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ restart."""
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of an elastic run: `nodes` is the size of the job, `minimum` the smallest number of nodes that
-    may train.
+    """Rules of an elastic run. `nodes` is the size of the job, and `minimum` is the smallest number of nodes
+    that may train.
 
-    With `by_operator`, an operator sets the number of nodes, and never runs two nodes of the same rank. So a
-    node that was never reached may not exist, and can't be training behind a network partition.
+    With `by_operator`, an operator sets the number of nodes, and never runs two nodes of the same rank.
+    Therefore, a node that was never reached may not exist, and can't be training behind a network partition.
     """
 
     nodes: int
@@ -55,7 +55,7 @@ class Rules:
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
     def most(self, nodes: int) -> int:
-        """Return the largest usable number of nodes up to this one; 0 without one."""
+        """Return the largest usable number of nodes up to this one; 0 if there is none."""
         return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 
@@ -81,14 +81,14 @@ class Leader:
         self._rules, self._clock = rules, clock
         self.membership = before
         self.epoch = before.epoch if before is not None else 0
-        """The highest epoch that any node knows."""
+        """The highest epoch that any node reports."""
         self.states: dict[int, NodeState] = {}
         """States of the connected nodes."""
         self.addresses: dict[int, tuple[str, int]] = {}
         """The listening address of each node that ever connected."""
         self._silent: set[int] = set()
         self._unknown = set() if before is not None or rules.by_operator else set(range(rules.nodes))
-        """Nodes that this leader never heard of since the run began."""
+        """Nodes from which this leader has received no message since the run began."""
         self._expected = set(range(rules.nodes))
         """Nodes to wait for before the first membership of an attempt."""
         self._awaited_until = clock() + SUCCESSION_WAIT if before is not None else 0.0

@@ -1,4 +1,4 @@
-"""The follower side of a node. It finds the leader and, after the loss of the leader, the successor."""
+"""The follower part of a node, which finds the leader and, after the loss of the leader, its successor."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LeaderClient:
 
     @property
     def knows_no_leader(self) -> bool:
-        """Whether this node knows the address of no leader."""
+        """Whether this node has no address of a leader."""
         return self.stream is None and self._succession is None and self.redirect is None
 
     @property

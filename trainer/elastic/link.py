@@ -1,4 +1,4 @@
-"""A process's socket to its supervisor, which sends the memberships."""
+"""Socket between a process and its supervisor, which sends the memberships."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SupervisorLink:
     def wait(
         self, after: int, received: Callable[[], int], seconds: float | None = None
     ) -> MembershipNotice | None:
-        """Wait for a membership after this epoch; None after `seconds`.
+        """Wait for a membership after this epoch; return None after `seconds`.
 
         Raises:
             StoppedBySignal: after a signal, whose number `received` returns.

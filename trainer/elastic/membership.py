@@ -16,8 +16,8 @@ _MAX_PROCESSES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node: its processes, and the listening address `address`:`port` of its supervisor. `spawn` identifies
-    one start of its processes; processes with another number are new."""
+    """A node with its processes. Its supervisor listens at `address`:`port`. `spawn` identifies one start of
+    its processes; processes with another number are new."""
 
     node: int
     processes: int

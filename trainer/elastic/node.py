@@ -170,8 +170,8 @@ class ElasticNode:
         emit("phase", text, severity="WARNING", phase="rendezvous", node_rank=context.node)
 
     def _listen(self) -> None:
-        """Listen at the port that the others know, or else at any port: then no node can connect to this
-        one."""
+        """Listen at the port that the other nodes use, or at any free port; in the second case no node can
+        connect to this node."""
         context, own_port = self._context, self._context.topology.own_port
         top = context.topology
         address = listening_address(top.peers, top.addresses[top.node_rank][0])

@@ -1,4 +1,4 @@
-"""The messages between the supervisors of an elastic run, in addition to `supervision.protocol`.
+"""Messages between the supervisors of an elastic run, in addition to those of `supervision.protocol`.
 
 A node sends its complete state to its leader whenever it changes, and again when it finds another leader. The
 leader answers with memberships. The handshake of the connection proves that both belong to this run.
@@ -24,11 +24,11 @@ _MAX_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """The state of a node, as it reports it. Its supervisor listens at `port`.
+    """The state that a node reports. Its supervisor listens at `port`.
 
     `spawn` identifies the start of its processes; with `ready` they are prepared, and wait or train. `data`
     is the hash of their data, with the number of shards. `store_port` is free on this machine. `epoch` is the
-    last membership that the node knows. `settled` is the membership with which its processes train, from
+    newest membership that the node received. `settled` is the membership with which its processes train, from
     `step` on. `broken` is the newest membership whose connections between processes broke, or 0. `leaving` is
     true after a signal.
     """
@@ -54,8 +54,8 @@ def hello(state: NodeState) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """A leader's claim: when two leaders meet, the leader with the greater claim stays. The order is: a
-    leader that `trains`, then the higher `epoch`, then the lower rank."""
+    """The claim of a leader. When two leaders meet, the leader with the greater claim stays. A leader that
+    `trains` comes first, then the higher `epoch`, then the lower rank."""
 
     trains: bool
     epoch: int
@@ -64,7 +64,7 @@ class Claim:
 
 
 def call(claim: Claim, port: int) -> dict[str, Any]:
-    """Return the message of a leader to a node that does not know it: the run continues at this port."""
+    """Return the leader's message to a node that has not reached it: the run continues at this port."""
     return {"elastic": VERSION, "led_at": port, "claim": asdict(claim)}
 
 

@@ -1,8 +1,8 @@
 """A node's supervisor in a job whose operator changes the number of nodes, with processes that can't regroup.
 
-GPUs, DeepSpeed and scripts keep their process groups. So when the membership changes, the processes of all
-nodes save and end together, and restart with the new membership from their checkpoint. The supervisors stay,
-and agree on the membership as in `elastic.supervisor`.
+GPUs, DeepSpeed and scripts keep their process groups. Therefore, when the membership changes, the processes
+of all nodes save and end together, and restart with the new membership from their checkpoint. The supervisors
+stay, and agree on the membership as in `elastic.supervisor`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class RestartingSupervisor(Supervisor):
         self._node.ready("")
 
     def _await_membership(self) -> NewMembership | None:
-        """Wait for the next membership with this node; None if the attempt or the run is over."""
+        """Wait for the next membership with this node; return None if the attempt or the run is over."""
         deadline = time.monotonic() + self._program.launch.join_timeout
         while True:
             if self._signal:
@@ -245,7 +245,7 @@ class RestartingSupervisor(Supervisor):
             self._processes.signal(signal.SIGTERM)
 
     def _outcome(self, run: _Running, number: int) -> int | None:
-        """Return the exit code of the attempt after these processes; None to continue with another
+        """Return the exit code of the attempt after these processes; return None to continue with another
         membership."""
         done = not self._signal and self._is_done(run)
         if self._over is not None:

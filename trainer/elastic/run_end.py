@@ -1,4 +1,4 @@
-"""Whether the run is over, for a node that connects after the end."""
+"""Check whether the run is over, for a node that connects after its end."""
 
 from __future__ import annotations
 

@@ -49,14 +49,14 @@ class _Running:
     leaving: bool = False
     """Whether the others continue without this node after the signal."""
     stopping: bool = False
-    """Whether the processes were asked to save and stop."""
+    """Whether the processes received a request to save and stop."""
 
 
 class ElasticSupervisor(Supervisor):
     """Runs attempts of this node only: each attempt is one start of its processes."""
 
     _lost_code: int | None = None
-    """Exit code of an attempt that ended because this node was lost; None after any other end."""
+    """Exit code of an attempt that ended because this node was lost; return None after any other end."""
 
     def _make_peers(self) -> Peers:
         launch = self._program.launch

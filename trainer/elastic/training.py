@@ -54,7 +54,7 @@ class MembershipChanges(Exception):
 
 
 class HeldState(Enum):
-    """How much of the run's weights, optimizer and progress a rank has."""
+    """Completeness of the weights, optimizer state and progress on a rank."""
 
     NONE = 0
     PARTIAL = 1
@@ -190,8 +190,8 @@ class ElasticTrainer(Trainer):
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
-        """Return when another membership follows an error that the end of another rank explains. Raises
-        `error` itself if this rank caused it, or if no membership follows."""
+        """Wait for another membership after an error that the end of another rank explains. Raises `error`
+        itself if this rank caused it, or if no membership follows."""
         if not self._explained_by_others(error):
             raise error
         if self.group.replica is not None and not isinstance(error, Disagreed):
@@ -216,7 +216,7 @@ class ElasticTrainer(Trainer):
         self.group.leave()
 
     def _left(self) -> int:
-        """Leave after a signal; the others have the state and train on."""
+        """Leave the run after a signal; the other nodes have the state and continue to train."""
         events.left(self.state.step, self.rank)
         self.checkpoints.close()
         return exit_codes.PREEMPTED

@@ -20,7 +20,7 @@ from trainer.hang import flight_recorder, progress
 from trainer.hang.heartbeat import SUPERVISOR, RankHeartbeat, answer_path, stacks_path
 
 STACKS_SIGNAL = signal.SIGRTMIN + 10
-"""A real-time signal, because scripts use SIGUSR1 and SIGUSR2."""
+"""Real-time signal that requests the stacks; scripts use SIGUSR1 and SIGUSR2."""
 _POLL = 0.25
 _COUNT_EVERY = 4
 """Number of polls between reads of the collectives."""
@@ -63,8 +63,8 @@ def _serve(heartbeat: RankHeartbeat) -> None:
 
 
 class _Collectives:
-    """Counts the collectives. It reads pending collectives only while nothing moves, because a read takes
-    milliseconds."""
+    """Counts the collectives. Pending collectives are read only while the rank makes no progress, because a
+    read takes milliseconds."""
 
     def __init__(self, heartbeat: RankHeartbeat) -> None:
         self._heartbeat = heartbeat

@@ -1,5 +1,5 @@
-"""Find the rank that the others wait for, from the records of all ranks. Pure: no torch, no files, no
-clock."""
+"""Find the rank that the other ranks wait for, from the records of all ranks. The module uses neither torch
+nor files nor a clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainer.hang.processes import ENDED, STOPPED
 from trainer.hang.records import Collective, RankRecord
 
 _CONTEXT = 8
-"""Maximum number of collectives before a collective that are compared with earlier ones."""
+"""Maximum number of preceding collectives that are compared with earlier sequences."""
 
 
 class Cause(StrEnum):
@@ -25,7 +25,7 @@ class Cause(StrEnum):
     MISMATCH = "mismatch"
     """A rank began another collective, or one with another shape."""
     SKIPPED = "skipped"
-    """A rank left out a collective and began a later one."""
+    """A rank skipped a collective and began a later one."""
     ORDER = "order"
     """Ranks wait for each other in different groups."""
     UNANSWERED = "unanswered"
@@ -57,7 +57,7 @@ def analyze(records: Sequence[RankRecord]) -> HangFinding:
 
 
 def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
-    """Return the finding in collectives; None if no rank waits in a collective."""
+    """Return the finding in collectives; return None if no rank waits in a collective."""
     heads = _heads(records, background=background)
     if not heads:
         return None

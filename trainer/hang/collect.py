@@ -37,7 +37,7 @@ _HANDLER_SECONDS = 2.0
 _PY_SPY_SECONDS = 10.0
 _POLL = 0.05
 _WATCH_SECONDS = 1.0
-"""Seconds for which a process is watched to see whether it runs, reads or writes."""
+"""Seconds of observation that show whether a process runs, reads or writes."""
 _SAMPLES = 8
 """Number of samples of a process in `_WATCH_SECONDS`."""
 _MAX_WORKERS = 4
@@ -114,8 +114,9 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
 def _watch(beat: RankHeartbeat) -> dict[str, float]:
     """Return the activity of a process within `_WATCH_SECONDS`.
 
-    `running` is the fraction of the time in which it ran, `calls` is the number of different functions that
-    it called, `io_rate` is the bytes per second that it and its children read and wrote.
+    `running` is the fraction of the time in which the process ran. `calls` is the number of different
+    functions that it called. `io_rate` is the number of bytes per second that it and its children read and
+    wrote.
     """
     pid, began, running, calls = beat.pid, time.monotonic(), 0, set[tuple[str, str]]()
     family = [pid, *children(pid)]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
-"""Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
+"""Variable with the number of collectives that torch records; 0 turns the recorder off."""
 DEFAULT_BUFFER = 1000
 _MAX_ENTRIES = 64
 """Maximum number of collectives of a group that are reported; the newest are reported."""

@@ -55,7 +55,7 @@ class _Incident:
 
 
 class Incidents:
-    """One node's part in incidents. `poll` is called many times a second and does not block."""
+    """Handles incidents on one node. `poll` is called many times a second and does not block."""
 
     def __init__(
         self,

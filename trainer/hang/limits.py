@@ -1,4 +1,5 @@
-"""Decide when the ranks of a node have been without progress for too long. Pure except for its clock."""
+"""Detect ranks of a node that have been without progress for too long. The module has no side effects and
+reads only a clock."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 _MAX_DURATIONS = 64
 """Number of recent durations that are remembered for each phase."""
 _MIN_DURATIONS = 3
-"""Minimum number of durations needed to know a phase's usual duration; the first, with compilation, does not
+"""Minimum number of durations that determine a phase's usual duration; the first, with compilation, does not
 count."""
 _LONGEST = 1.5
 """Allowed multiple of the longest duration so far, e.g. for a step with an evaluation."""

@@ -1,4 +1,4 @@
-"""The kernel's information about a process that does not answer."""
+"""Information from the kernel about a process that does not answer."""
 
 from __future__ import annotations
 

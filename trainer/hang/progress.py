@@ -1,4 +1,5 @@
-"""This process's heartbeat, for the training loop and for scripts; without a supervisor it does nothing."""
+"""The heartbeat of this process, for the training loop and for scripts. Without a supervisor its functions do
+nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _own: RankHeartbeat | None = None
 
 
 def connect() -> RankHeartbeat | None:
-    """Map this process's heartbeat; None if no supervisor reads it."""
+    """Map this process's heartbeat; return None if no supervisor reads it."""
     global _own  # noqa: PLW0603 - of this process
     path = os.environ.get(FILE)
     if path and _own is None:

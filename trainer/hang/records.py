@@ -1,4 +1,5 @@
-"""The ranks' records, parsed for the analysis. Pure; a record is JSON from `collect` on any node."""
+"""The ranks' records, parsed for the analysis. The module does no I/O; a record is JSON from `collect` on any
+node."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from trainer.hang.stacks import Frame, computes, user_frame, waits_in_collective
 
 DEFAULT_GROUP = "default"
 _BUSY = 0.5
-"""Fraction of the time in which a computing rank has or wants a processor."""
+"""Fraction of the time in which a computing rank runs or waits for a processor."""
 _CALLS = 3
 """Number of different functions per second in a computing process; a waiting loop calls fewer functions."""
 _IO_RATE = 256 << 10
@@ -57,10 +58,10 @@ class RankRecord:
     """The state of one rank. `frames` are the frames of its main thread, the innermost first.
 
     With `answered`, its collectives are known. `state` is the state of its process as text; `members` are the
-    ranks of each group, if the rank knows them. `running` is the fraction of a second in which it had or
-    wanted a processor, `calls` is the number of functions that its main thread called in that second,
-    `io_rate` is the bytes that it read and wrote. For `seconds_left` more it may be without progress in its
-    phase.
+    ranks of each group, if known. `running` is the fraction of a second in which the rank ran or waited for a
+    processor. `calls` is the number of functions that its main thread called in that second, and `io_rate` is
+    the number of bytes that it read and wrote. The rank may be without progress for `seconds_left` more in
+    its phase.
     """
 
     rank: int

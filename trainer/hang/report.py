@@ -1,4 +1,4 @@
-"""Write a finding as one structured line, and the incident as a text file. Pure."""
+"""Format a finding as one structured line, and an incident as text. The module does no I/O."""
 
 from __future__ import annotations
 

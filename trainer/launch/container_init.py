@@ -1,9 +1,9 @@
 """The first process of a container: it forwards signals, reaps orphans, and restarts a killed supervisor.
 
 The kernel ignores signals without a handler in PID 1, and makes orphans (DataLoader workers, processes of a
-killed supervisor) its children. So a first process above the supervisor does only these tasks. Its end is the
-end of the container, which Vertex AI may treat as the end of the job (docs/facts/vertex.md 3.8): with it a
-killed supervisor costs only an attempt, as a killed process does.
+killed supervisor) its children. Therefore, a first process above the supervisor does only these tasks. The
+container ends with its first process, and Vertex AI may then end the job (docs/facts/vertex.md 3.8). With
+this first process, a killed supervisor costs only an attempt, like any other killed process.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def main() -> int:
     sock.set_inheritable(False)
     kind, *argv = sys.argv[2:]
     program = _PROGRAMS[kind]
-    # Modules are never garbage: a collection would use a fifth of the time.
+    # Disable the garbage collector during imports, because collections would use a fifth of the time.
     gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""One training process (a rank), from its import of torch to its exit code."""
+"""A training process (a rank), from its import of torch to its exit code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A user's own training script below the supervisor: `python -m trainer.launch [options] script.py …`.
+"""A training script of the user below the supervisor: `python -m trainer.launch [options] script.py …`.
 
-The script gets torchrun's variables and needs no code of this package. Its processes are forked from a
+The script gets the variables of torchrun and needs no code of this package. Its processes are forked from a
 process that has imported torch, as the trainer's processes are.
 """
 

@@ -1,4 +1,4 @@
-"""Early stopping: the run ends when the evaluation loss no longer falls."""
+"""Early stopping: end the run when the evaluation loss no longer falls."""
 
 from __future__ import annotations
 

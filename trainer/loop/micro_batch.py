@@ -123,7 +123,7 @@ def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float
     collate = workload.collate or _stacked
     batch = collate([workload.train[0]])
     run = workload.probe or workload.model
-    # Models of Hugging Face come in evaluation mode, in which dropout keeps no mask.
+    # Hugging Face models come in evaluation mode, in which dropout keeps no mask.
     workload.model.train()
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode, _fake(workload.model, dtype):

@@ -1,1 +1,1 @@
-"""Measurements of a run, and the outputs of metrics besides the structured log."""
+"""Measurements of a run, and outputs of metrics in addition to the structured log."""

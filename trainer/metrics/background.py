@@ -17,7 +17,7 @@ LIMIT = 1000
 
 
 class Writer(Protocol):
-    """A run in a service. One thread calls it; after an error it is not called again."""
+    """A run in a metrics service. One thread calls the methods, and stops calling them after an error."""
 
     name: str
     """Name of the service in messages, with the flag that enables it."""
@@ -35,8 +35,8 @@ class Writer(Protocol):
 
 
 class BackgroundSink:
-    """A `sinks.MetricSink` that calls a writer. Its first error is reported as one WARNING and ends its
-    use."""
+    """A `sinks.MetricSink` that calls a writer. The writer's first error is logged as one WARNING, and the
+    writer is not called again."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

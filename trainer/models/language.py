@@ -136,8 +136,8 @@ def gpt(config: Config) -> Workload:
 
 
 def causal_lm(config: Config) -> Workload:
-    """Return the workload of a model of Hugging Face, with its own tokenizer or the tokenizer of
-    `--tokenizer`. Raises UsageError if the model does not fit the text."""
+    """Return the workload of a Hugging Face model, with its own tokenizer or the tokenizer of `--tokenizer`.
+    Raises UsageError if the model does not fit the text."""
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
@@ -185,7 +185,7 @@ def _add_lora(model: CausalLM, config: Config) -> None:
 
 
 def _tokenizer(config: Config) -> str:
-    """Return the tokenizer of a model of Hugging Face; a token file needs none."""
+    """Return the tokenizer of a Hugging Face model; a token file needs none."""
     tokenizer, where = config.data.tokenizer, config.model.weights
     if not is_bytes(tokenizer) or not where or config.data.data.endswith(".bin"):
         return tokenizer

@@ -1,4 +1,4 @@
-"""Recognize how a model of Hugging Face computes logits from the last hidden state of its body.
+"""Determine how a Hugging Face model computes logits from the last hidden state of its body.
 
 transformers defines this step in code, not in data: the `forward` of each class calls the output layer, and
 some classes then scale or cap the logits. Most classes contain literally the same code, which this module
@@ -32,7 +32,8 @@ class LogitsOf:
 
 
 def logits_of(model: Any) -> LogitsOf | None:
-    """Return the computation of the logits in a causal language model of transformers; None if unknown."""
+    """Return the computation of the logits in a causal language model of transformers; return None if
+    unknown."""
     if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
         return None
     try:

@@ -3,7 +3,8 @@
 A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
 float32, and their softmax and its gradient need as much again. `LossHead` scores one chunk of tokens at a
 time, and computes the gradients with respect to the hidden states and the weight in the forward pass: they
-are linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
+are linear in the gradient of the loss, by which the backward pass scales them. Therefore, nothing is computed
+twice.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class TensorPlan:
 
 
 def plan_of(model: Any, prefix: str) -> TensorPlan | None:
-    """Return the plan of a model of Hugging Face; `prefix` is its name in our wrapper. Embeddings and the
-    output layer are left to FSDP, because their weights may be tied."""
+    """Return the plan of a Hugging Face model; `prefix` is its name in our wrapper. Embeddings and the output
+    layer are left to FSDP, because their weights may be tied."""
     styles = {name: style for name, style in (model.tp_plan or {}).items() if ".*." in name}
     if not styles:
         return None

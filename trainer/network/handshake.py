@@ -1,8 +1,8 @@
 """Handshake in which both ends of a connection prove that they have the run's key, before any message.
 
 The server sends 32 random bytes. The client answers with 32 random bytes and an HMAC of both, and the server
-with another HMAC of both. So a recording is useless: each proof is valid for one connection and one end. A
-server that rejects a proof closes the connection without an answer; its log has the reason.
+with another HMAC of both. Therefore, a recording is useless: each proof is valid for one connection and one
+end. A server that rejects a proof closes the connection without an answer; its log has the reason.
 
 Python's `multiprocessing.connection` has the same exchange, but blocks, and sends its name and verdict to
 everyone who connects.

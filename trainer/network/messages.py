@@ -115,7 +115,8 @@ class MessageStream:
         return messages
 
     def _shake_hands(self) -> bool:
-        """Answer the bytes of the handshake that have arrived; False if the peer does not have the key."""
+        """Answer the bytes of the handshake that have arrived; return False if the peer does not have the
+        key."""
         while self._handshake is not None and 0 < self._handshake.needs <= len(self._partial):
             size = self._handshake.needs
             data, self._partial = self._partial[:size], self._partial[size:]

@@ -37,7 +37,7 @@ class ServingMachine:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The first model of an endpoint without one: a checkpoint, and the image that serves it."""
+    """The first model of an endpoint that has none: a checkpoint, and the image that serves it."""
 
     name: str
     checkpoint: str

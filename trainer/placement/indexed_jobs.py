@@ -1,7 +1,8 @@
 """A JobSet, and an indexed Job of Kubernetes without an operator.
 
-Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet sets no variables. So the manifest must set the
-others, through the downward API or literally: NNODES, and MASTER_ADDR or the values that determine it.
+Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet sets no variables. Therefore, the manifest must
+set the others, through the downward API or literally: NNODES, and MASTER_ADDR or the values that determine
+it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def own_port(self) -> int:
-        """Port at which the other nodes reach this node; 0 if they do not know it."""
+        """Port at which the other nodes reach this node; 0 if it is unknown."""
         return self.addresses[self.node_rank][1]
 
 

@@ -1,4 +1,4 @@
-"""Find the ranks with a wrong state from the hashes of replicas. Pure."""
+"""Find the ranks with a wrong state from the hashes of replicas. The module does no I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mismatch:
 
 
 def mismatch(parts: Sequence[Votes]) -> Mismatch | None:
-    """Return the ranks that differ in any part; None if all replicas agree."""
+    """Return the ranks that differ in any part; return None if all replicas agree."""
     wrong: set[int] = set()
     undecided: set[int] = set()
     for votes in parts:

@@ -81,11 +81,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _predictions(self, body: bytes) -> list[dict[str, Any]]:
         try:
-            instances = json.loads(body)["instances"]
-            if not isinstance(instances, list):
-                raise TypeError("instances must be a list")
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f'the request must be {{"instances": […]}}: {error!r}') from error
+            request = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the request must be JSON: {error}") from error
+        instances = request.get("instances") if isinstance(request, dict) else None
+        if not isinstance(instances, list):
+            raise DataError('the request must be a JSON object with a list: {"instances": [INSTANCE, …]}')
         with self.server.lock:
             return self.server.answerer.answer(instances)
 

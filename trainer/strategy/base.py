@@ -19,8 +19,8 @@ Weight = float | torch.Tensor
 
 
 class Strategy(Protocol):
-    """A parallelism strategy: it owns model, optimizer and precision. Every rank calls each method. Its
-    constructor has the parameters (config, plan, device), see `registry.StrategyEntry`."""
+    """A parallelism strategy, which owns the model, the optimizer and the precision. Every rank calls each
+    method. Its constructor takes (config, plan, device); see `registry.StrategyEntry`."""
 
     name: str
     has_loss_scaler: bool
@@ -65,14 +65,14 @@ class Strategy(Protocol):
         """Convert the checkpoint if the world size differs; called before `load`, on one rank per disk.
 
         Raises:
-            CheckpointError: if it can't be converted.
+            CheckpointError: if the checkpoint can't be converted.
         """
 
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
         """Load a staged checkpoint, in place. Every rank calls it; it may be called again.
 
         Raises:
-            CheckpointError: if it can't be read.
+            CheckpointError: if the checkpoint can't be read.
         """
 
     def checkpoint_bytes(self) -> float:

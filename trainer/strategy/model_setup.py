@@ -29,7 +29,7 @@ def prepare_model(
     model = workload.model
     if move:
         workload.materialize(device).to(device)
-    # Models of Hugging Face come in evaluation mode.
+    # Hugging Face models come in evaluation mode.
     model.train()
     for block in workload.blocks:
         if config.parallel.activation_checkpointing == "on":

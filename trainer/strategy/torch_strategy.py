@@ -74,7 +74,7 @@ class TorchStrategy(ABC):
         self._wrapped = self._module
         self._module.zero_grad(set_to_none=True)
         if self._scaler.is_enabled():
-            # The scaler remembers that the gradients of the aborted step are unscaled.
+            # The scaler still marks the gradients of the aborted step as unscaled.
             state = self._scaler.state_dict()
             self._scaler = torch.amp.GradScaler(self._device.type)  # type: ignore[attr-defined]
             self._scaler.load_state_dict(state)
@@ -117,7 +117,7 @@ class TorchStrategy(ABC):
         divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
         skip = None if keep is None else (~keep).to(torch.float32)
         if self._device.type == "cpu":
-            # The host knows both values here, and omits a division by one and a false skip.
+            # Both values are on the host here, so a division by one and a false skip are omitted.
             divisor = None if divisor is not None and divisor == 1.0 else divisor
             skip = None if skip is not None and skip == 0.0 else skip
         self.optimizer.step(rate, divisor, skip)

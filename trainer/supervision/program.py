@@ -53,15 +53,15 @@ class Program(Protocol):
         each."""
 
     def newest_step(self) -> int:
-        """Return the highest step of a checkpoint on this node's disk; -1 without one, or if it is
+        """Return the highest step of a checkpoint on this node's disk; -1 if there is none or it is
         unknown."""
 
     def has_checkpoint(self) -> bool:
         """Return whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Return whether the program's last step is saved, so that a restart has nothing to do; False if
-        unknown."""
+        """Return whether the program's last step is saved, so that a restart has nothing to do; return False
+        if unknown."""
 
     def last_step(self) -> RecordedStep | None:
         """Return the last step that its processes recorded, or None."""

@@ -4,7 +4,7 @@ Node 0's supervisor is the leader and listens until it ends; the others are foll
 When all nodes have joined, the leader selects a free port and starts the attempt. During training each end
 sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail, when its
 connection breaks, or when the node is silent for --peer-timeout: a machine without power or network closes no
-connection. So no node joins an attempt that is about to end, and a message names the missing nodes.
+connection. Therefore, no node joins an attempt that is about to end, and a message names the missing nodes.
 
 This module does not import torch: a returning node joins while its fork server still imports torch.
 """

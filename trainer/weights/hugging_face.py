@@ -1,4 +1,4 @@
-"""Models of Hugging Face on the meta device, with random weights of transformers, or a folder's weights."""
+"""Hugging Face models on the meta device, with random weights of transformers, or a folder's weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEX = "model.safetensors.index.json"
 
 
 class DeferredModel:
-    """A model of Hugging Face on the meta device, with the source of its weights."""
+    """A Hugging Face model on the meta device, with the source of its weights."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -99,7 +99,7 @@ class RandomWeights:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A module by its path; `whole` includes its submodules, otherwise only its own weights count."""
+    """A module by its path. With `whole` its submodules are included, otherwise only its own weights."""
 
     path: str
     whole: bool
@@ -115,7 +115,7 @@ def _initialize(module: nn.Module, owner: Any) -> None:
 
 
 def _owner(model: Any, unit: str) -> Any:
-    """Return the innermost model of Hugging Face around a unit, or the unit itself if it is a model."""
+    """Return the innermost Hugging Face model around a unit, or the unit itself if it is a model."""
     from transformers import PreTrainedModel  # noqa: PLC0415
 
     owner, module = model, model

@@ -32,7 +32,7 @@ class InvalidRequest(BackendError):
 
 
 def unexpected_reply(action: str, expected: str, content: bytes | str) -> Unavailable:
-    """Return the error of a successful reply that is not what was asked for, with its first bytes.
+    """Return the error of a successful reply of another type than expected, with the reply's first bytes.
     `action` completes "Can't …"."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     return Unavailable(

@@ -43,7 +43,7 @@ class ContextAccess:
 
 def access_of(settings: Settings, context: Context, *, flag: bool = False) -> ContextAccess:
     """Return the access to `context`. `flag` is the option `--read-only`. A group is read-only if its own
-    setting says so, or if all its members are. The backend reports unknown members."""
+    setting is true or all its members are read-only. The backend reports unknown members."""
     if flag:
         return ContextAccess(ReadOnly("the option --read-only", "Start without --read-only."))
     environment = from_environment()

@@ -1,5 +1,5 @@
-"""The emulator's public interface: code outside `tui.emulator` imports only this module. Standard library
-only.
+"""The emulator's public interface: code outside `tui.emulator` imports only this module. The module uses only
+the standard library.
 
 It finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of Kubernetes;
 the class of the state directory selects one.
@@ -147,7 +147,7 @@ def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 
 
 def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Imported here: verbs that need no emulator should not import gRPC.
+    # Import gRPC here, because verbs without an emulator do not need it.
     import grpc  # noqa: PLC0415
     from google.protobuf import json_format, struct_pb2  # noqa: PLC0415
 
@@ -168,7 +168,7 @@ def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> 
 
 
 def _call_kubernetes(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-    # Imported here: only this function needs HTTP.
+    # Import HTTP here, because only this function needs it.
     import http.client  # noqa: PLC0415
 
     connection = http.client.HTTPConnection("localhost")
@@ -199,7 +199,7 @@ def repair_databases(state: StateDir) -> list[dict[str, Any]]:
         StateDirError: while a server runs, or when the state directory can't be used.
         OSError: when a file can't be moved or written.
     """
-    # Imported here: the other functions need neither gRPC nor the messages.
+    # Import the repair here, because the other functions need neither gRPC nor the messages.
     from tui.emulator.repair import repair  # noqa: PLC0415
 
     return [asdict(database) for database in repair(state)]
@@ -213,7 +213,7 @@ def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
 
 
 def stop_server(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
-    """Stop the server and wait until it has exited; its jobs continue. False if none was running.
+    """Stop the server and wait until it has exited; its jobs continue. Return False if none was running.
 
     Raises LauncherError when it still runs after `timeout` seconds.
     """

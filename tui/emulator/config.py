@@ -16,7 +16,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ConfigError(Exception):
-    """The file can't be used; the message says where and why."""
+    """The file can't be used. The message gives the location and the reason."""
 
 
 class EmulatorConfig(BaseModel):

@@ -82,8 +82,8 @@ class Runner(Protocol):
         """Save the plan and spawn the runner in its own session. Raises OSError."""
 
     def status(self, attempt: AttemptDir) -> AttemptStatus:
-        """Return the recorded status. `outcome` is "lost" if the runner ended without one; all its processes
-        are then killed."""
+        """Return the recorded status. `outcome` is "lost" if the runner ended without an outcome; all its
+        processes are then killed."""
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
         """Append one command (see `tui.emulator.runner.plan`)."""

@@ -1,6 +1,6 @@
 """Files of one emulator, in a directory that only its user may enter.
 
-Standard library only: the runner and the command line import this without gRPC.
+The module uses only the standard library, because the runner and the command line import it without gRPC.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Server(ABC, Generic[S]):
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Return whether clients can reach the server; False if its state directory is gone or replaced."""
+        """Return whether clients can reach the server; return False if its state directory is gone or
+        replaced."""
 
     @abstractmethod
     async def _start(self) -> None:

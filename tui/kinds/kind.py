@@ -41,7 +41,7 @@ class Tab:
 @dataclass(frozen=True, slots=True)
 class KindAction:
     """An action on one job that only this kind has. The kind's `target` implements `action_<method>`.
-    `operation` names the operation, as in `tui.actions`: such an action is refused in a read-only context."""
+    `operation` names the operation, as in `tui.actions`: the action is refused in a read-only context."""
 
     method: str
     key: str

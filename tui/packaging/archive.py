@@ -77,7 +77,7 @@ def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
         try:
             archive.addfile(entry, file)
         except OSError as error:
-            if error.errno is None:  # tarfile's own error: the file is shorter now
+            if error.errno is None:  # tarfile raises OSError when a file became shorter.
                 raise PackagingError(f"{path} changed while it was packed.", "Try again.") from error
             raise
 

@@ -63,7 +63,7 @@ def collect(package: Package, beside: Path) -> SourceFiles:
 
 
 def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
-    # Imported here: the console starts without it.
+    # Import pathspec here, because the console does not need it at its start.
     import pathspec  # noqa: PLC0415
 
     spec = pathspec.GitIgnoreSpec.from_lines([*ALWAYS_IGNORED, *_ignore_lines(root), *exclude])

@@ -1,4 +1,4 @@
-"""Copies of a node's part of a checkpoint in the memory of the next node, for the loss of the node's disk.
+"""Copies of a node's part of a checkpoint in the next node's memory, for recovery after a disk loss.
 
 A store is a separate process beside each supervisor (`process`, `server`). It holds the copies of the
 previous node (`store`, within the limit of `memory`), and sends this node's new checkpoints to the store of

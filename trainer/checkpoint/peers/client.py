@@ -1,4 +1,5 @@
-"""The training processes' side of peer copies: list the copies, fetch a copy, announce a new checkpoint."""
+"""Client of the peer-copy stores for training processes: list copies, fetch a copy, and announce a
+checkpoint."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class HeldCopy:
 
 
 class PeerCopies:
-    """One rank's view of the peer copies; the first rank of each node talks to the stores."""
+    """One rank's view of the peer copies; the first rank of each node connects to the stores."""
 
     def __init__(self, group: ProcessGroup, *, shared: bool) -> None:
         """All ranks call this together. With `shared`, all nodes write to one folder, which needs no

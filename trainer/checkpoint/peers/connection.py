@@ -1,7 +1,7 @@
 """The protocol between peer-copy stores and training processes: JSON lines, and bytes of files.
 
 Any program may connect to a store's port. A connection begins with the handshake of `network.handshake`, with
-the store's random key, which only the processes of this run know. A connection that fails the handshake is
+the store's random key, which only the processes of this run have. A connection that fails the handshake is
 closed unread.
 """
 
@@ -61,7 +61,7 @@ class StoreAddress:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> StoreAddress | None:
-        """Return this node's store; None if the node has no store."""
+        """Return this node's store; return None if the node has no store."""
         try:
             return cls.from_json(json.loads(env.get(STORE, "null")))
         except (ValueError, PeerError):

@@ -1,4 +1,4 @@
-"""How much more memory a process of this container may use."""
+"""Free memory for a process of this container."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _NO_LIMIT = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Memory in bytes: `available` without swapping, and `total`, the container's limit if it has one."""
+    """Memory in bytes: `available` without swapping, and `total`, which is the container's limit if there is
+    one."""
 
     available: int
     total: int
 
     def lacks_room_for(self, size: int) -> str:
-        """Return why `size` more bytes do not fit; "" if they do."""
+        """Return why `size` more bytes do not fit; "" if they fit."""
         reserved = int(self.total * _RESERVED)
         if size <= self.available - reserved:
             return ""

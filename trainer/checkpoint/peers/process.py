@@ -1,4 +1,4 @@
-"""The supervisor's side of a node's peer-copy store: it starts the process and publishes the address."""
+"""Starts a node's peer-copy store for the supervisor, and publishes its address."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class StoreProcess:
             self._listener.close()
 
     def _ensure(self, address: str) -> bool:
-        """Start the process at this address unless it already runs there; False if it can't start. When
-        memory runs out, the kernel kills this process first."""
+        """Start the process at this address unless it already runs there; return False if it can't start.
+        When memory runs out, the kernel kills this process first."""
         if self._listener is not None and local_address(self._listener) != address:
             self.close()
             self._listener = None
@@ -65,7 +65,8 @@ class StoreProcess:
             emit("phase", text, severity="WARNING", phase="checkpoint")
             return False
         assert self._process.stdin is not None
-        # Not in the arguments, which other users of the machine can see. OSError: the process has ended.
+        # Send the key through stdin, because other users of the machine can read the arguments. OSError means
+        # that the process has ended.
         with suppress(OSError), self._process.stdin as stdin:
             stdin.write(json.dumps(asdict(self._settings)).encode())
         return True

@@ -20,7 +20,7 @@ _RETRY_DELAYS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Sender:
-    """Sends the last checkpoint that `offer` received; it replaces an older one in the queue."""
+    """Sends the last checkpoint that `offer` received, which replaces an older checkpoint in the queue."""
 
     def __init__(self, retry: Sequence[float] = _RETRY_DELAYS) -> None:
         """`retry` are the seconds between attempts; the last value repeats."""
@@ -99,8 +99,8 @@ def _report(manifest: Manifest, target: StoreAddress, seconds: float) -> None:
 
 
 def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:
-    """Send the files of this manifest; False if the store already has them. Raises PeerError if the files
-    can't be read, or the store can't be reached or refuses them."""
+    """Send the files of this manifest; return False if the store already has them. Raises PeerError if the
+    files can't be read, or the store can't be reached or refuses them."""
     with ExitStack() as stack:
         # Open all files first: a newer save may delete the folder while they are sent.
         files = [

@@ -1,6 +1,6 @@
 """The process of a node's peer-copy store: `python -m trainer.checkpoint.peers.server`, started by `process`.
 
-It imports no torch and lives as long as the supervisor, so the copies survive an attempt.
+The process does not import torch. It runs as long as the supervisor, so the copies survive an attempt.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from trainer.prctl import die_with_parent, set_process_name
 _MAX_CONNECTIONS = 64
 _PAUSE = 0.05
 _NICE = 10
-"""Copying has a lower priority than training."""
+"""Niceness of the process, which lowers its priority below that of the training."""
 _OOM_SCORE = 1000
-"""OOM score: when memory is short, the kernel kills the copies and not the training."""
+"""OOM score adjustment: when memory is short, the kernel kills this process instead of the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class PeerStoreServer:
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._rejections = RejectionLog("checkpoint", "the peer may not see the peer copies")
         self._receives: PeerConnection | None = None
-        """The connection that is currently sending a copy, if any."""
+        """The connection that is currently sending a copy, or None."""
 
     def serve(self, listener: socket.socket) -> None:
         """Serve until the socket is shut down."""

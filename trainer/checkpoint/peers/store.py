@@ -38,7 +38,7 @@ class Copy:
 
 
 class CopyStore:
-    """The newest `keep` complete copies of the previous node. Thread-safe."""
+    """The newest `keep` complete copies of the previous node. All methods are thread-safe."""
 
     def __init__(self, keep: int, free: Callable[[], FreeMemory] = free_memory) -> None:
         self._keep, self._free = keep, free

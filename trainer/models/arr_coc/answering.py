@@ -55,7 +55,9 @@ class Answerer:
         if not isinstance(instance, Mapping) or not all(
             isinstance(instance.get(name), str) for name in ("image", "question")
         ):
-            raise DataError(f'{where} is not {{"image": BASE64, "question": TEXT}}')
+            raise DataError(
+                f'{where} must be an object with two strings: {{"image": BASE64, "question": TEXT}}'
+            )
         try:
             data = io.BytesIO(base64.b64decode(instance["image"], validate=True))
         except binascii.Error as error:

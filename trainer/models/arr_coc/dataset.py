@@ -92,7 +92,7 @@ class QuestionFile(Dataset[Sample]):
     several people: the most frequent one is the target. `cache` is the folder of the index.
 
     Raises:
-        DataError: with the file and the line that can't be read, or whose image can't.
+        DataError: if a line or its image can't be read; the message names the file and the line.
     """
 
     def __init__(self, path: Path, prompts: Prompts, limits: ImageLimits, *, cache: Path) -> None:
@@ -132,7 +132,7 @@ def index_questions(
     The folder `cache` has an index of both.
 
     Raises:
-        DataError: with the file and the line that can't be read, or whose image is missing.
+        DataError: if a line can't be read or its image is missing; the message names the file and the line.
     """
     progress = progress or DataProgress()
     lines = JsonLines(path, cache, partial(_example, path), progress)
@@ -150,9 +150,11 @@ def _example(path: Path, number: int, value: Any) -> Example:
     """Parse an example from a line.
 
     Raises:
-        DataError: with the file and the line.
+        DataError: if the text is invalid; the message names the file and the line.
     """
     try:
+        if not isinstance(value, dict):
+            raise TypeError("it is not an object")
         name = str(value["image"])
         answers = value["answers"] if "answers" in value else [value["answer"]]
         if not isinstance(answers, list) or not answers:
@@ -161,8 +163,9 @@ def _example(path: Path, number: int, value: Any) -> Example:
             name, path.parent / local_path(name), str(value["question"]), tuple(map(str, answers))
         )
     except (KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(
-            f'{path}:{number}: the line must be {{"image": …, "question": …, "answer": …}}: {error!r}'
+            f'{path}:{number}: the line must be {{"image": PATH, "question": TEXT, "answer": TEXT}}: {reason}'
         ) from error
     for text in (example.question, *example.answers):
         check_text(path, number, text)

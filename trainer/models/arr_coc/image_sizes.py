@@ -44,7 +44,7 @@ def image_sizes(path: Path, count: int, find: Find, progress: DataProgress) -> I
     """Return the sizes in the file `path`, which is written now if it is missing or sizes have changed.
 
     Raises:
-        DataError: for a missing image, with the line that names it.
+        DataError: if an image is missing; the message names the line.
     """
     if not _complete(path, count) or _changed(path, count, find):
         with only_writer(path, progress):

@@ -23,7 +23,8 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
     """Return the grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
 
     The result equals that of Qwen's processor: the nearest integer numbers of tokens, scaled by one factor if
-    these are too many or too few. So a side differs from the image's aspect ratio by less than one token.
+    these are too many or too few. Therefore, a side differs from the image's aspect ratio by less than one
+    token.
 
     Raises:
         DataError: for an aspect ratio beyond the limit.

@@ -6,9 +6,9 @@ the questions.
 All of them compute in float32, whatever --precision is: a threshold on the scores selects the tokens, and
 bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. The inputs are
 float32, but the weights may not be: DeepSpeed and FSDP convert the weights for the forward pass to
---precision, and keep a float32 copy for the optimizer. So each layer converts its weights when it uses them.
-To exclude these few weights from the conversion instead, FSDP would need one more collective call per pass,
-and DeepSpeed 0.19.8 can exclude only buffers.
+--precision, and keep a float32 copy for the optimizer. Therefore, each layer converts its weights when it
+uses them. To exclude these few weights from the conversion instead, FSDP would need one more collective call
+per pass, and DeepSpeed 0.19.8 can exclude only buffers.
 """
 
 from __future__ import annotations

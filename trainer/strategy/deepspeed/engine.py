@@ -45,8 +45,8 @@ STRATEGIES = {
 def preload(config: Config) -> None:
     """Import DeepSpeed before the fork, unless the import could open a GPU.
 
-    The import asks NVML for GPUs and keeps the device open, and a process with an open GPU can't be forked.
-    The import saves a third of a second, less than the cost of starting a new process.
+    The import queries NVML for GPUs and keeps the device open, and a process with an open GPU can't be
+    forked. The import saves a third of a second, less than the cost of starting a new process.
     """
     # A build of torch without CUDA opens no GPU.
     if config.parallel.device == "cpu" or not torch.backends.cuda.is_built():

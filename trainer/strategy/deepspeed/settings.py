@@ -20,7 +20,7 @@ from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 
 CONVERTIBLE = ("adamw", "adam")
-"""Optimizers that DeepSpeed knows, and whose state it converts to another number of processes."""
+"""Optimizers whose state DeepSpeed can convert to another number of processes."""
 _SUPPORTED = (
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
     "zero_optimization", "bf16", "fp16", "data_types", "communication_data_type", "prescale_gradients",
@@ -91,7 +91,7 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: 
     """Return the engine's settings: ours, overridden by `--deepspeed-config`. DeepSpeed must be imported.
 
     Raises:
-        UsageError: with the first key of the file that contradicts a flag, or has no effect here.
+        UsageError: if a key of the file contradicts a flag, or has no effect here; the message names the key.
     """
     ours = _ours(config, plan, dtype, stage)
     name = config.parallel.deepspeed_config

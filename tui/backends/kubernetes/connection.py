@@ -168,7 +168,7 @@ class ClusterConnection:
         params: Mapping[str, Any] | None = None,
         within: float = CHANGE,
     ) -> None:
-        """Change an object. The patch states the wanted state of the object, so it may be sent again."""
+        """Change an object. The patch contains the desired state of the object, so it may be sent again."""
         await self.request(
             "PATCH",
             path,

@@ -52,7 +52,7 @@ class Permissions:
             )
 
     async def ask_ahead(self, questions: Iterable[tuple[str, ApiType, str]]) -> None:
-        """Query these permissions in advance, so that `denied` knows the answers."""
+        """Query these permissions in advance, so that `denied` has the answers."""
         await asyncio.gather(*(self.allowed(verb, of, namespace) for verb, of, namespace in questions))
 
     def denied(self, verb: str, of: ApiType, namespace: str) -> bool:

@@ -226,7 +226,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
 
     if isinstance(error, api.RetryError) and isinstance(error.cause, Exception):
         error = error.cause
-    if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
+    if isinstance(error, OSError) and hasattr(error, "request"):  # an error of the HTTP library
         kind = type(error).__name__
         return Unavailable(f"Can't {action}: no connection to Cloud Storage ({kind}).", fix=_REACH)
     # The media library raises its own error after its last retry.

@@ -1,8 +1,8 @@
 """MetadataService: contexts, executions, artifacts, and the links between them.
 
-Chosen here, not documented for Vertex: a context that would be its own ancestor is refused; repeating a link
-changes nothing; a new parent leaves a context's etag, because the SDK continues with its etag; an event gets
-the time of its arrival.
+Vertex does not document the following behaviour, so the emulator chooses it: a context that would be its own
+ancestor is refused; repeating a link changes nothing; a new parent leaves a context's etag, because the SDK
+continues with its etag; an event gets the time of its arrival.
 """
 
 from __future__ import annotations

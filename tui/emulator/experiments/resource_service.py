@@ -1,7 +1,8 @@
 """Create, get, list, update, delete and purge for every kind of stored resource.
 
-Chosen here, not documented for Vertex: an update without a mask changes every field that the request sets; an
-etag that does not match is ABORTED; a list is in order of creation unless the request orders it.
+Vertex does not document the following behaviour, so the emulator chooses it: an update without a mask changes
+every field that the request sets; an etag that does not match is ABORTED; a list is in order of creation
+unless the request orders it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def link_admin(state: StateDir) -> None:
 
 
 def link_socket(state: StateDir) -> bool:
-    """Restore the clients' name of the server's socket. False if the admin's name is lost, too."""
+    """Restore the clients' name of the server's socket. Return False if the admin's name is lost, too."""
     place = state.socket.with_suffix(".new")
     try:
         place.unlink(missing_ok=True)

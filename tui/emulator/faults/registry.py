@@ -1,7 +1,7 @@
 """Declaration of a fault: words and options. The fault's verb, help, request and line in the list follow from
 it.
 
-Standard library only: the command line imports this.
+The module uses only the standard library, because the command line imports it.
 """
 
 from __future__ import annotations

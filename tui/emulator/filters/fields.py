@@ -51,8 +51,8 @@ class FieldTable(Generic[T]):
 
     `hint` ends the message about an unknown field. `aliases` maps other spellings of the first name in a
     path. `search` compiles words without a field, `functions` stand-alone calls, and `value_functions` calls
-    left of an operator; a service without them refuses such calls. Function names are listed in lower case
-    and matched in any case. `max_nesting` limits parentheses and negations.
+    left of an operator; a service without these tables refuses the calls. Function names are listed in lower
+    case and matched in any case. `max_nesting` limits parentheses and negations.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Pipeline jobs: a graph of tasks that start other jobs, and batches of such jobs."""
+"""Pipeline jobs: a graph of tasks that start other jobs, and batches of pipeline jobs."""
 
 from __future__ import annotations
 

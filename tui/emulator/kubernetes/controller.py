@@ -112,7 +112,7 @@ class Controller(ABC):
             now = loop.time()
             ready = [key for key, at in self._due.items() if at <= now]
             for key in ready:
-                # The reconciliation below sees the newest state, also for a key that became due again.
+                # The reconciliation below reads the newest state, also for a key that became due again.
                 if self._due.pop(key, None) is not None:
                     await self._do(key)
                     # Let other tasks run: a reconciliation seldom awaits anything.

@@ -34,8 +34,8 @@ EntryRow = tuple[int, int, str, int, int, str | bytes, int]
 class ReceiptClock:
     """A monotonic clock for receive times, so that readers can request entries newer than their last entry.
 
-    If the time of day is set back, the clock stands still until the time has passed its last value.
-    Thread-safe.
+    If the time of day is set back, the clock stands still until the time has passed its last value. The
+    method is thread-safe.
     """
 
     def __init__(self, database: Path) -> None:

@@ -1,8 +1,8 @@
 """PipelineService: cancel or delete several pipeline jobs with one long-running operation.
 
 A cancellation skips ended jobs and is done when the others have ended; a deletion deletes all jobs or none.
-After a restart of the emulator, a cancellation continues. Chosen here, not documented for Vertex: errors in a
-request are refused immediately, not by the operation.
+After a restart of the emulator, a cancellation continues. Vertex does not document the following behaviour,
+so the emulator chooses it: errors in a request are refused immediately, not by the operation.
 """
 
 from __future__ import annotations

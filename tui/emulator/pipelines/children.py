@@ -54,8 +54,9 @@ class ChildOutcome:
 class ApiCall:
     """An operation below `parent` that runs a method of the API.
 
-    `request` returns the method's request; its argument tells whether the previous server had started the
-    operation. If it returns `None`, nothing is left to do, and `reply` ends the operation. Raises WireError.
+    `request` returns the method's request; its argument is true if the previous server had started the
+    operation. If `request` returns `None`, nothing is left to do, and `reply` ends the operation. Raises
+    WireError.
     """
 
     parent: str

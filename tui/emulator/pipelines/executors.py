@@ -196,7 +196,7 @@ def _written(file: Path) -> Mapping[str, Any]:
 
 
 def _mounted(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    """Let a process see an artifact in its bucket below /gcs. Raises TaskCannotStart."""
+    """Return the artifact with its bucket's path below /gcs, for a process. Raises TaskCannotStart."""
     uri = str(artifact.get("uri", ""))
     if uri.startswith("gs://") and (problem := uri_problem(uri)):
         raise TaskCannotStart(problem)

@@ -67,7 +67,7 @@ class Launch:
     inputs: Values
     labels: Mapping[str, str]
     name: str
-    """Display name of a job without one."""
+    """Default display name of a job."""
     parent: str
     """The location that the flags name; by default the pipeline's."""
     pipeline: str

@@ -1,8 +1,9 @@
-"""State of a pipeline's tasks, and the tasks that can start now. Pure: it only reads records.
+"""State of a pipeline's tasks, and the tasks that can start now. The planner only reads records.
 
 The tasks of a pipeline form a tree: DAGs, iterations of loops, and leaves that run. Only leaves have records;
-the state of everything above follows from them. So the plan is the same after a restart of the emulator. A
-changed record costs one path of the tree: results of all other tasks are known from the plan before.
+the state of everything above follows from them. Therefore, the plan is the same after a restart of the
+emulator. A changed record costs one path of the tree: results of all other tasks are known from the plan
+before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs pipeline jobs: starts their tasks, reads the outputs, and ends the jobs.
 
 The next step follows from only the stored records (`planner`), and a task is stored together with its child
-(`children`). So after a restart the next server continues, and neither loses nor repeats a task.
+(`children`). Therefore, after a restart the next server continues, and neither loses nor repeats a task.
 """
 
 from __future__ import annotations
@@ -450,7 +450,7 @@ class RunningPipeline:
         else:
             assert self._planner is not None
             failed = ", ".join(self._planner.failed())
-            # The service's words (docs/facts/vertex.md 16).
+            # Vertex AI sends this message (docs/facts/vertex.md 16).
             text = (
                 f"The DAG failed because some tasks failed. The failed tasks are: [{failed}].; "
                 f"Job (project_id = {self.job.record.project}, job_id = {self.job.number}) "

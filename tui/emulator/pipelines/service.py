@@ -1,8 +1,8 @@
 """PipelineService for pipeline jobs: create, get, list, cancel, delete; `batch` has the batches.
 
-Chosen here, not documented for Vertex: cancelling an ended job and deleting one that has not ended are
-FAILED_PRECONDITION; deleting a job leaves the custom jobs of its tasks; an id is unique in the whole
-emulator.
+Vertex does not document the following behaviour, so the emulator chooses it: cancelling an ended job and
+deleting one that has not ended are FAILED_PRECONDITION; deleting a job leaves the custom jobs of its tasks;
+an id is unique in the whole emulator.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         """Check the request, store the job and start it. The job is on disk before the reply."""
         requested, pipeline = await asyncio.to_thread(self.checked, request)
         if self._checks.denies(_METADATA_PERMISSION):
-            # The service's words (docs/facts/vertex.md 16).
+            # Vertex AI sends this message (docs/facts/vertex.md 16).
             resource = f"//aiplatform.googleapis.com/{request.parent}/metadataStores/default"
             raise WireError(
                 code_pb2.PERMISSION_DENIED,

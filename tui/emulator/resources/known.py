@@ -106,7 +106,7 @@ class PersistentResources:
 
 
 def with_ids(resource: Pb) -> Pb:
-    """Give an id to each pool without one. Return the resource."""
+    """Give an id to each pool that has none. Return the resource."""
     ids = {pool.id for pool in resource.resource_pools}
     for index, pool in enumerate(resource.resource_pools):
         if not pool.id:

@@ -63,7 +63,7 @@ _ID_RULES = (
     "persistent_resource_id can only contain numbers, lower case letters and hyphens. The first character "
     "must be a letter, and the last character must be a letter or number."
 )
-"""The service's words (docs/facts/vertex.md 16)."""
+"""Vertex AI sends this message (docs/facts/vertex.md 16)."""
 
 
 class JobCanceller(Protocol):

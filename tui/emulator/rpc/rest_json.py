@@ -38,7 +38,8 @@ _STATUS = {
     code_pb2.FAILED_PRECONDITION: 400,
     code_pb2.ABORTED: 409,
     code_pb2.OUT_OF_RANGE: 400,
-    # The service says 501, which gcloud retries for half a minute (apitools: each status from 500 on).
+    # The service returns 501, which gcloud retries for half a minute (apitools retries each status from 500
+    # on).
     code_pb2.UNIMPLEMENTED: 400,
     code_pb2.UNAVAILABLE: 503,
 }
@@ -137,7 +138,7 @@ def _problem(text: str, where: str, message: Descriptor, body: Any) -> WireError
     path, kind, value = _wrong_field(text, message, body)
     if path:
         field = ".".join(part for part in (where, path) if part)
-        # The service's words (docs/facts/vertex.md 16).
+        # Vertex AI sends this message (docs/facts/vertex.md 16).
         problem = f"Invalid value at '{field}' ({kind}), {json.dumps(value)[:LONGEST_STATUS]}"
         return WireError(code_pb2.INVALID_ARGUMENT, problem, [field_violations([(field, problem)])])
     return invalid((where, f"Invalid JSON payload received. {text}"))

@@ -74,7 +74,9 @@ async def serve_rest(
     """
     listener = _listen(host, port)
     try:
-        token = read_token(state)  # Without auth too: gcloud needs one, and the buckets ask for it.
+        token = read_token(
+            state
+        )  # Create the token also without auth, because gcloud and the buckets require it.
         app = RestApp(routes_of(methods), token if auth else None)
         server = await serve_http(app, listener, "rest", ws="none")
     except BaseException:

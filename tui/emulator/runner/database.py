@@ -1,4 +1,5 @@
-"""The runner's record of one attempt: processes, outcome, events and samples. Standard library only.
+"""The runner's record of one attempt: processes, outcome, events and samples. The module uses only the
+standard library.
 
 Only the runner writes; the server and the tests read. Readers open the file read-only, and it may not exist
 yet.

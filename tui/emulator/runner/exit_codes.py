@@ -1,4 +1,5 @@
-"""Meaning of a replica's exit code (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
+"""Meaning of a replica's exit code (docs/facts/vertex.md 3.8 and 13.2). The module uses only the standard
+library.
 
 According to the documentation, a "non-permanent" code restarts the worker in place and a "permanent" code
 ends the job; the documentation names only the transient signals. The emulator chooses for the other codes:

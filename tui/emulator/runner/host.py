@@ -1,4 +1,4 @@
-"""This machine: CPUs, memory, and the number of OOM kills. Standard library only."""
+"""This machine: CPUs, memory, and the number of OOM kills. The module uses only the standard library."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Replicas on one machine share its network counters, so a replica's traffic is the sum over its open sockets.
 Traffic of a socket after its last sample, or of a socket that opens and closes between two, is not counted.
-Standard library only.
+The module uses only the standard library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The protocol between the server and a job's runner, as plain JSON. Standard library only.
+"""The protocol between the server and a job's runner, as plain JSON. The module uses only the standard
+library.
 
 The server writes an `AttemptPlan`, starts `python -m tui.emulator.runner.attempt ATTEMPT_DIR`, appends
 commands to `commands.jsonl` and reads the outcome from `runner.db`. Nothing else connects them, so either can

@@ -1,4 +1,4 @@
-"""Owners of an attempt's processes: the replica of each. Standard library only.
+"""Owners of an attempt's processes: the replica of each. The module uses only the standard library.
 
 The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica starts stays its
 descendant. An orphan's owner follows from the last scan, from its session, or from the variable in its
@@ -55,7 +55,7 @@ class ProcessOwners:
         return families
 
     def owner(self, pid: int) -> str:
-        """Return the owner of this process at the last scan; UNKNOWN when the scan did not see it."""
+        """Return the owner of this process at the last scan; UNKNOWN if the scan did not find it."""
         return next((name for (seen, _), name in self._owner.items() if seen == pid), UNKNOWN)
 
     def _marked(self, proc: Proc) -> str:

@@ -1,4 +1,4 @@
-"""Processes from /proc, identified by pid and start time. Standard library only."""
+"""Processes from /proc, identified by pid and start time. The module uses only the standard library."""
 
 from __future__ import annotations
 

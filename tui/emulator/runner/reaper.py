@@ -1,4 +1,5 @@
-"""Parent of an attempt's runner: `python -m tui.emulator.runner.reaper ATTEMPT_DIR`. Standard library only.
+"""Parent of an attempt's runner: `python -m tui.emulator.runner.reaper ATTEMPT_DIR`. The module uses only the
+standard library.
 
 A killed runner leaves its replicas to this process, which records how they end and starts the next runner.
 """

@@ -1,4 +1,5 @@
-"""Writes the runner's record. A full disk delays it but never ends a process. Standard library only."""
+"""Writes the runner's record. A full disk delays it but never ends a process. The module uses only the
+standard library."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Recorder:
         self._dirty = True
 
     def state(self, state: str) -> None:
-        """Set what a runner needs that takes over."""
+        """Set the state that a replacement runner needs."""
         self._dirty = self._dirty or state != self._state
         self._state = state
 
@@ -137,7 +138,7 @@ class Recorder:
 
 
 def _stamped(path: str) -> int:
-    """Return the size in the last stamp, 0 without one."""
+    """Return the size in the last stamp; 0 if there is none."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             file.seek(-_STAMP.size, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""Starts one replica's first process. Standard library only."""
+"""Starts one replica's first process. The module uses only the standard library."""
 
 from __future__ import annotations
 

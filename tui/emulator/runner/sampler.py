@@ -1,4 +1,5 @@
-"""Measures each replica: CPU, memory, network and, where NVML responds, GPU. Standard library only.
+"""Measures each replica: CPU, memory, network and, where NVML responds, GPU. The module uses only the
+standard library.
 
 A value that can't be measured is absent, never zero. Accelerators are simulated on request.
 """

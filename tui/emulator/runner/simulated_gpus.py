@@ -1,4 +1,5 @@
-"""Simulated utilization and memory of accelerators. Off by default. Standard library only.
+"""Simulated utilization and memory of accelerators. Off by default. The module uses only the standard
+library.
 
 They allow trying a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
 the runner's record to the label of the time series.

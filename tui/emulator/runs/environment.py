@@ -71,7 +71,8 @@ def build_plan(  # noqa: PLR0917
 ) -> AttemptPlan:
     """Build the plan of one attempt and create the buckets that the job names.
 
-    The plan has no `timeout`: the timeout covers the entire job, and the scheduler knows the remaining time.
+    The plan has no `timeout`: the timeout covers the entire job, and the scheduler computes the remaining
+    time.
 
     Raises:
         CannotRun: an image or a package does not exist on this machine.
@@ -203,6 +204,6 @@ def _replica_variables(
         # A job's `pip install` never changes the emulator's environment (`replica_pip`).
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        # The source checkout, if any, comes last: it contains the trainer and the placeholders.
+        # Append a source checkout last, because it contains the trainer and the placeholders.
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }

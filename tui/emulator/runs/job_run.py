@@ -364,7 +364,7 @@ class JobRun:
         await self._cancelled_within(self._deps.config.restart_delay_seconds)
 
     async def _end(self, end: EndOfAttempt) -> None:
-        # A client that sees the end must find the complete log, so the state is stored last.
+        # A client that reads the end of the job must find the complete log, so the state is stored last.
         await self._drain()
         labels = {
             "ml.googleapis.com/endpoint": "",

@@ -1,7 +1,7 @@
 """Starts the runs of schedules when they are due.
 
-A run's pipeline job is stored together with the change of its schedule (its count, its next run). So a server
-that is killed at any point neither loses nor duplicates a run.
+A run's pipeline job is stored together with the change of its schedule (its count, its next run). Therefore,
+a server that is killed at any point neither loses nor duplicates a run.
 """
 
 from __future__ import annotations

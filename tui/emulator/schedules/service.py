@@ -1,8 +1,9 @@
 """ScheduleService: create, get, list, update, pause, resume, delete.
 
-Chosen here, not documented for Vertex: a schedule that can never have a run is refused; pausing a schedule
-that is not ACTIVE and resuming a schedule that is not PAUSED are FAILED_PRECONDITION; the first run is after
-`start_time`, not at it; deleting a schedule does not delete its runs.
+Vertex does not document the following behaviour, so the emulator chooses it: a schedule that can never have a
+run is refused; pausing a schedule that is not ACTIVE and resuming a schedule that is not PAUSED are
+FAILED_PRECONDITION; the first run is after `start_time`, not at it; deleting a schedule does not delete its
+runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """EndpointService: endpoints, and the models deployed to them.
 
-Chosen here, not documented for Vertex: an endpoint with deployed models, or models being deployed, can't be
-deleted; a model server that ends before its first health check fails the deployment at once.
+Vertex does not document the following behaviour, so the emulator chooses it: an endpoint with deployed
+models, or models being deployed, can't be deleted; a model server that ends before its first health check
+fails the deployment at once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Its input is one line, the JSON of a `ServerPlan`; the end of the input means stop. The kernel closes the
 input when the emulator is killed, so no model server outlives it. The server inherits the stdout and stderr
-of this process, which returns the server's exit code, 128 + signal for the end by a signal. Standard library
-only.
+of this process, which returns the server's exit code, 128 + signal for the end by a signal. The module uses
+only the standard library.
 """
 
 from __future__ import annotations

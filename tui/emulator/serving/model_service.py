@@ -1,8 +1,8 @@
 """ModelService: upload, get, list, update and delete models and their versions.
 
-Chosen here, not documented for Vertex: a new version retains the display name, the description and the labels
-of its model, and adds its own labels; an upload to the id of an existing model is ALREADY_EXISTS; a version
-id is never reused while its model exists.
+Vertex does not document the following behaviour, so the emulator chooses it: a new version retains the
+display name, the description and the labels of its model, and adds its own labels; an upload to the id of an
+existing model is ALREADY_EXISTS; a version id is never reused while its model exists.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class PredictionService:
         """Send the body unchanged and return the response unchanged."""
         target = self._target(request.endpoint)
         body = request.http_body
-        # Only the model knows what the body holds, so it counts as one prediction.
+        # Only the model can interpret the body, so the body counts as one prediction.
         with self._counted(target, 1):
             answer = await self._ask(target, body.data, body.content_type or JSON, "http_body")
         reply = httpbody_pb2.HttpBody(content_type=answer.content_type, data=answer.body)

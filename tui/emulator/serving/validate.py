@@ -1,7 +1,7 @@
 """Server-side checks of models, endpoints and deployed models; see `tui.emulator.vertex.validate`.
 
-The rules come from the documentation of Model, ModelContainerSpec, Endpoint and DeployedModel. Features that
-the emulator does not serve are refused with a message that says so.
+The rules come from the documentation of Model, ModelContainerSpec, Endpoint and DeployedModel. Unsupported
+features are refused with a message that names the feature.
 """
 
 from __future__ import annotations

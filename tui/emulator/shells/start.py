@@ -1,4 +1,5 @@
-"""Becomes a program of a new session: `python -I -S start.py PROGRAM ARGUMENT…`. Standard library only.
+"""Becomes a program of a new session: `python -I -S start.py PROGRAM ARGUMENT…`. The module uses only the
+standard library.
 
 If its standard input is a terminal, it becomes the session's terminal, so that Ctrl+C and the size reach the
 program. It is a separate process because a server with threads can't do this between fork and exec.

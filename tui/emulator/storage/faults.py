@@ -52,7 +52,7 @@ class ActiveBucketFaults:
 
 
 def raise_fault(faults: BucketFaults) -> None:
-    """Raise the fault's StoreError, if it has one."""
+    """Raise the fault's StoreError, unless the fault has no error."""
     if faults.kind == "unavailable":
         raise StoreError(503, "backendError", "We encountered an internal error. Please try again.")
     if faults.kind == "rate":

@@ -67,7 +67,7 @@ def check_object(name: str) -> str:
 
 
 def uri_problem(uri: str) -> str:
-    """Say what is wrong with gs://BUCKET or gs://BUCKET/OBJECT; "" for nothing."""
+    """Return the problem with gs://BUCKET or gs://BUCKET/OBJECT; "" if it is valid."""
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     if not uri.startswith("gs://") or not _FOLDER.fullmatch(bucket) or ".." in bucket:
         return f"{uri[:200]!r} must have the form gs://BUCKET/PATH"
@@ -108,8 +108,8 @@ def walk(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield objects with this name prefix from `start` on, in order of name.
 
-    Folders without such objects are skipped. Links are not objects. `placeholder` tells whether a name that
-    ends with a slash is itself an object.
+    Folders without matching objects are skipped. Links are not objects. `placeholder` returns whether a name
+    that ends with a slash is itself an object.
     """
     try:
         with os.scandir(folder) as listing:
@@ -117,7 +117,7 @@ def walk(
                 ((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in listing),
                 key=lambda pair: pair[0],
             )
-    except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile
+    except (FileNotFoundError, NotADirectoryError):  # deleted in the meantime
         return
     for key, entry in entries:
         name = at + key

@@ -114,7 +114,8 @@ class ObjectHandler:
         return Reply.of(object_json(obj, self._base))
 
     def _current(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
-        """Return the object, of the requested generation if any. Only the newest generation is stored."""
+        """Return the object, in the requested generation if the request names one. Only the newest generation
+        is stored."""
         obj = self._store.get(bucket, name)
         if request.number("generation", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
@@ -152,7 +153,7 @@ class ObjectHandler:
         with self._store.transaction():
             for obj in ones:
                 both = sums_by_name.get(obj.name, ("", ""))
-                if both is None:  # deleted meanwhile
+                if both is None:  # deleted in the meantime
                     continue
                 summed.append(self._store.save(replace(obj, crc32c=both[0], md5=both[1])) if both[0] else obj)
         return summed

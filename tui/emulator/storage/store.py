@@ -1,7 +1,7 @@
 """Buckets and objects as folders and files; their other metadata is in one SQLite file.
 
 A file that a job writes through /gcs is an object too: an object's row in the database is valid only while
-the file has the size, time and inode of the row. Not thread-safe.
+the file has the size, time and inode of the row. The store is not thread-safe.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class BucketStore:
         """Delete an existing object. Raises OSError."""
         path = self.path(bucket, name)
         if name.endswith("/"):
-            with contextlib.suppress(OSError):  # it stays as a folder while it has objects
+            with contextlib.suppress(OSError):  # the placeholder stays while its folder has objects
                 path.rmdir()
         else:
             path.unlink(missing_ok=True)
@@ -360,7 +360,7 @@ class BucketStore:
             return [row] if row else []
         try:
             return [_current(bucket, name, entry.stat(follow_symlinks=False), row)]
-        except OSError:  # deleted meanwhile
+        except OSError:  # deleted in the meantime
             return []
 
     def _row(self, bucket: str, name: str) -> StoredObject | None:
@@ -412,7 +412,7 @@ def join_files(part: Path, sources: Sequence[Path]) -> None:
     """Write the contents of the sources to the new file `part`. Raises OSError."""
     with part.open("xb") as target:
         for source in sources:
-            if source.is_dir():  # a folder's placeholder has no content
+            if source.is_dir():  # a placeholder of a folder has no content
                 continue
             with source.open("rb") as file:
                 shutil.copyfileobj(file, target, BLOCK)

@@ -1,8 +1,8 @@
 """PipelineService for training pipelines: create, get, list, cancel, delete.
 
-Chosen here, not documented for Vertex: a pipeline names its custom job right after its creation; cancelling
-an ended pipeline and deleting a running one are FAILED_PRECONDITION; deleting a pipeline does not delete its
-custom job; the custom job does not inherit the labels.
+Vertex does not document the following behaviour, so the emulator chooses it: a pipeline names its custom job
+right after its creation; cancelling an ended pipeline and deleting a running one are FAILED_PRECONDITION;
+deleting a pipeline does not delete its custom job; the custom job does not inherit the labels.
 """
 
 from __future__ import annotations

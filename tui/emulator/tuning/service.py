@@ -1,8 +1,8 @@
 """JobService for hyperparameter tuning jobs: create, get, list, cancel, delete.
 
-A list has no trials (docs/facts/vertex.md 10.3). Chosen here, not documented for Vertex: cancelling an ended
-job and deleting a running job are FAILED_PRECONDITION; deleting a job does not delete the custom jobs of its
-trials.
+A list has no trials (docs/facts/vertex.md 10.3). Vertex does not document the following behaviour, so the
+emulator chooses it: cancelling an ended job and deleting a running job are FAILED_PRECONDITION; deleting a
+job does not delete the custom jobs of its trials.
 """
 
 from __future__ import annotations

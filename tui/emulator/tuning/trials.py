@@ -1,8 +1,8 @@
 """Trials of a tuning job and the custom jobs that run the trials.
 
-Not documented for Vertex, chosen here: the custom job is named NAME-trial-ID and has the tuning job's labels;
-the flags are `--ID=VALUE` at the end of the arguments of every pool; a trial whose job fails, or reports no
-finite value of the study's metric, is INFEASIBLE.
+Vertex does not document the following behaviour, so the emulator chooses it: the custom job is named
+NAME-trial-ID and has the tuning job's labels; the flags are `--ID=VALUE` at the end of the arguments of every
+pool; a trial whose job fails, or reports no finite value of the study's metric, is INFEASIBLE.
 """
 
 from __future__ import annotations

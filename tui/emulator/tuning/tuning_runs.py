@@ -1,7 +1,7 @@
 """Runs tuning jobs: starts their trials, reads the trials' reports, and ends the jobs.
 
-Each decision is on disk before it takes effect, and a trial is stored together with its custom job. So after
-a restart the next server continues, and neither loses nor repeats a trial.
+Each decision is on disk before it takes effect, and a trial is stored together with its custom job.
+Therefore, after a restart the next server continues, and neither loses nor repeats a trial.
 """
 
 from __future__ import annotations

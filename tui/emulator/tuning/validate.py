@@ -1,7 +1,7 @@
 """Server-side checks of a new hyperparameter tuning job; see `tui.emulator.vertex.validate`.
 
 The rules come from the documentation of HyperparameterTuningJob and StudySpec (docs/facts/vertex.md 10).
-Features that the emulator does not serve are refused with a message that says so.
+Unsupported features are refused with a message that names the feature.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class JobHandlers(Generic[R]):
         if job.terminal:
             raise failed_precondition(
                 job.record.name,
-                # The service's words (docs/facts/vertex.md 16).
+                # Vertex AI sends this message (docs/facts/vertex.md 16).
                 f'The {self.TYPE.name} "{job.record.name}" is in state {job.state_name} and cannot be '
                 "canceled.",
             )

@@ -70,7 +70,7 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True)
 class RunningOperation:
-    """An operation in progress, as its work sees it."""
+    """An operation in progress, as passed to its work."""
 
     name: str
     end: Callable[[Any, Change], Awaitable[None]]
@@ -197,7 +197,8 @@ class Operations:
 
         stored = row
         if plan is not None:
-            # Only the file contains the plan: clients never see a response of an operation in progress.
+            # Only the file contains the plan, because clients never get a response of an operation in
+            # progress.
             stored = replace(row, operation=operations_pb2.Operation())
             stored.operation.CopyFrom(row.operation)
             stored.operation.response.Pack(plan)

@@ -26,7 +26,7 @@ LABEL_RULES = (
     "encoded in UTF-8. Label values must be less than 64 characters in length, and must be less that 128 "
     "bytes in length when encoded in UTF-8."
 )
-"""The service's words, typing errors included (docs/facts/vertex.md 16)."""
+"""Rules in Vertex AI's own message, with its typing errors (docs/facts/vertex.md 16)."""
 MAX_POOLS = 4
 
 _NETWORK = re.compile(r"projects/(?P<project>[^/]+)/global/networks/[^/]+")

@@ -65,7 +65,7 @@ def _accelerator(pool: Pb) -> Iterator[Problem]:
     if spec.accelerator_type and not kind:
         yield type_path, f"{spec.accelerator_type} must be a known accelerator type"
     elif (kind and count < 1) or (count and not kind):
-        # The service's words (docs/facts/vertex.md 16).
+        # Vertex AI sends this message (docs/facts/vertex.md 16).
         yield type_path, "Both `accelerator_type` and `accelerator_count` should be specified or none."
     elif machine is not None:
         yield from _fit(machine, kind, count)

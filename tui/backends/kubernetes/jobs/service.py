@@ -284,7 +284,7 @@ class KubernetesJobs(JobService):
         await self._patch(of, parts, suspend_patch(obj, suspend), action)
 
     async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, action: str) -> bool:
-        """Suspend through Kueue, which readmits a job suspended otherwise. False without Kueue."""
+        """Suspend through Kueue, which readmits a job suspended otherwise. Return False without Kueue."""
         workload = await self._single.queued(name, obj)
         of = self._cluster.served.part("Workload")
         if workload is None or of is None:

@@ -102,7 +102,7 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, ch
 
 
 async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
-    # Imported in a thread, and only for a cluster: the import takes 0.2 s.
+    # Import kr8s in a thread, and only for a cluster, because the import takes 0.2 s.
     api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
     kubeconfig = await with_credentials(kubeconfig, context)
     # Its own session is never opened: only its credentials are used.

@@ -1,4 +1,4 @@
-"""Finds pods of a job that ran before the existing pods, from the cluster's events. Pure.
+"""Finds pods of a job that ran before the existing pods, from the cluster's events. The module does no I/O.
 
 A Training Operator replaces a failed replica's pod with a new pod of the same name, and suspending a job
 deletes all its pods. Their logs are deleted too, and the existing pods don't show that.
@@ -39,7 +39,7 @@ class GonePod:
     why: str
     """The cause of the pod's end from its events, or ""."""
     killed: int | None = None
-    """Time (ns) at which the kubelet was asked to stop the pod's containers."""
+    """Time (ns) of the request that the kubelet stop the pod's containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Generation:
 
     @property
     def over(self) -> int | None:
-        """Time (ns) by which all of these pods had certainly ended, if known."""
+        """Time (ns) by which all of these pods had certainly ended; return None if unknown."""
         ends = [pod.killed for pod in self.pods]
         return self.until or (None if None in ends else max(end for end in ends if end is not None))
 

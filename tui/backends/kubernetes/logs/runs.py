@@ -1,4 +1,4 @@
-"""Decides which log of a container to read next. Pure.
+"""Decides which log of a container to read next. The module does no I/O.
 
 A container that ends may be restarted. Each start is a run, numbered by `restartCount`. The API returns the
 log of the current run and, with `previous`, the log of the preceding run.

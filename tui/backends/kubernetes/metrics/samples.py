@@ -1,4 +1,4 @@
-"""Time series of samples that were taken while jobs were watched. Pure."""
+"""Time series of samples that were taken while jobs were watched. The module does no I/O."""
 
 from __future__ import annotations
 

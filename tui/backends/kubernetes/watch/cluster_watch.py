@@ -196,7 +196,7 @@ class ClusterWatch:
 
     def unreadable(self, key: str, namespace: str) -> BackendError | None:
         """Return an error that names the objects of a kind that can't be read: those in a namespace, and
-        those without one."""
+        those without a namespace."""
         kind = next(workload.kind for workload in WORKLOADS if workload.key == key)
         known = {
             f"{place[0]}/{place[2]}": reason

@@ -1,4 +1,4 @@
-"""Reads the machines of the nodes that run pods of jobs, when such a node is first seen.
+"""Reads the machines of the nodes that run pods of jobs, when a node is first seen.
 
 Nodes are not watched: their labels do not change, but a kubelet changes other fields every few minutes.
 """

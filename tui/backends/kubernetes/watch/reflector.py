@@ -1,8 +1,8 @@
 """Mirrors a list of objects locally: lists the objects, then watches.
 
 The copy is complete up to a point at which the server has delivered everything: a list, a bookmark, and the
-end of a watch that the server itself ends. A broken watch resumes at the last such point, and events older
-than the known state of their object are ignored. An expired resourceVersion (410) starts a new list.
+end of a watch that the server itself ends. A broken watch resumes at the last of these points, and events
+older than the known state of their object are ignored. An expired resourceVersion (410) starts a new list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHORT = 1.0
 """Duration in seconds below which an ended watch is not reopened at once, whatever ended it."""
 MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
 ILL_TYPED = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)
-"""Errors of reading an object whose fields have other types than their definition says."""
+"""Errors of reading an object whose fields do not have the types of their definition."""
 RESTARTS = 3
 """Number of paged lists tried while pages expire. After that, the list is read as one page."""
 

@@ -1,8 +1,8 @@
 """Lists the jobs of one parent: all of them, or only jobs that may have changed since the last list.
 
 A poll requests the jobs in active states and the jobs created since the newest known job. A job that has left
-the active states is read once more. So the cost of a poll depends on the changes, not on the number of jobs.
-A poll misses deletions of ended jobs by others, which the next list of all jobs finds.
+the active states is read once more. Therefore, the cost of a poll depends on the changes, not on the number
+of jobs. A poll misses deletions of ended jobs by others, which the next list of all jobs finds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Batch:
 
 
 class JobListing:
-    """Lists the jobs of one parent. It remembers the active jobs and the newest creation time."""
+    """Lists the jobs of one parent. It stores the active jobs and the newest creation time."""
 
     def __init__(  # noqa: PLR0917 - each of them once
         self, resource: Resource, clients: Clients, context: str, parent: str, region: str, get: Get

@@ -40,8 +40,8 @@ from tui.domain.core.states import JobState
 AT_ONCE = 8
 """Number of regions read at the same time."""
 LOOK_AFTER_REFUSAL = (1.0,)
-"""Seconds between searches after a refusal that may hide a job. Such a refusal is rare, and the user is
-waiting."""
+"""Seconds between searches after a refusal that may hide a job. Refusals of this kind are rare, and the user
+is waiting."""
 
 
 class VertexJobs(JobService):

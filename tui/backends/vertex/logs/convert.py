@@ -90,7 +90,7 @@ def receipt(pbs: Iterable[Any]) -> Receipt:
     if newest == (0, 0):
         return Receipt()
     # If many entries are buffered, the late ones are sent first because they are older. Their receive times
-    # say nothing about the rest.
+    # do not bound those of the rest.
     return Receipt(time_of(*newest), time_of(*min(newest, newest_own)), late)
 
 

@@ -1,4 +1,4 @@
-"""Filters in the services' filter languages, with untrusted text quoted. Pure."""
+"""Filters in the services' filter languages, with untrusted text quoted. The module does no I/O."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def log_filter(
     if lower is not None:
         parts.append(f"receiveTimestamp>={quote(stamp(lower))}")
     if query.since is not None and (lower is None or lower < query.since):
-        # The replica may use another time zone, or its clock was set back: the entry's own time says nothing
-        # about its receipt.
+        # The replica may use another time zone, or its clock was set back: the entry's own time does not
+        # bound its receive time.
         begin = quote(stamp(query.since))
         parts.append(f"(timestamp>={begin} OR receiveTimestamp>={begin})")
     if before is not None:

@@ -1,4 +1,5 @@
-"""Merges sources into one log: each entry once, in order. Pure; `now` is in seconds of any clock."""
+"""Merges sources into one log: each entry once, in order. The module does no I/O; `now` is in seconds of any
+clock."""
 
 from __future__ import annotations
 

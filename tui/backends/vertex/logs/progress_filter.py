@@ -1,4 +1,4 @@
-"""Log filters for training progress. Pure.
+"""Log filters for training progress. The module does no I/O.
 
 Structured lines are selected by kind. A job without a known structured step may print its progress in another
 format, so its filter also selects lines that resemble progress. Both kinds of jobs share a read.

@@ -2,10 +2,10 @@
 
 `TailPhase` names the phases. The tail reads the history, opens a stream, then fills the gap between the two
 with a list: a stream has no resume token, and the service does not report from when on it listens. The same
-happens after every interruption. Such a list requests the entries that the service has received since a
-little before the newest known receipt, which also finds entries that arrive long after their own time;
-duplicates are dropped by key. Where no stream is available (10 per project, docs/facts/vertex.md 5.3, shared
-by this machine), the log is polled.
+happens after every interruption. The list requests the entries that the service received since shortly before
+the newest known receive time, so that it also finds entries that arrive long after their own time. Duplicates
+are dropped by key. Where no stream is available (10 per project, docs/facts/vertex.md 5.3, shared by this
+machine), the log is polled.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class LogTail:
         if event.stop is not None:
             raise event.stop
         if event.cut is not None:
-            # The end of a replaced stream says nothing about the current stream.
+            # The end of a replaced stream does not affect the current stream.
             if self._open_stream is not None and event.stream is self._open_stream.stream:
                 await self._cut(event.cut, now)
         elif event.listed is not None:
@@ -293,8 +293,7 @@ class LogTail:
             raise error
         self._open_hole(self._merger.newest, now)
         if now - opened_at > STREAM_AGAIN:
-            # The stream had worked. Streams usually end after an hour, which says nothing about the next
-            # stream.
+            # The stream had worked. Streams usually end after an hour, which is no failure.
             self._failures.reset()
         self._times.open_at = now + self._delay(error, now)
 

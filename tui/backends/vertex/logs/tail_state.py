@@ -60,7 +60,8 @@ class Heartbeat:
 
     due: float
     deaf_at: float | None = None
-    """Time at which the stream counts as silent, because it has not delivered what such a list has found."""
+    """Time at which the stream counts as silent, because it has not delivered an entry that a heartbeat's
+    list has found."""
     next_list: bool = False
     """Whether the next list is a heartbeat."""
 
@@ -148,7 +149,7 @@ class Coverage:
         self.seams: list[HoleStart] = []
         """The unfilled gaps, one before each stream, newest last.
 
-        Several gaps exist if a list takes longer than a stream lives.
+        Several gaps exist if a list takes longer than a stream lasts.
         """
         self.overlap = overlap
 

@@ -13,7 +13,7 @@ from tui.domain.vertex.preflight import COLD, Check, CheckStatus, Path, bucket_n
 
 
 class Buckets:
-    """Looks buckets up. `makes` tells whether the service creates the buckets that a job names."""
+    """Looks buckets up. `makes` is true if the service creates the buckets that a job names."""
 
     def __init__(self, storage: Storage, makes: bool) -> None:
         self._storage = storage

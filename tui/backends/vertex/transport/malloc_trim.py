@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def _trimmer() -> Callable[[int], int] | None:
-    """Return the C library's function, if it has one (glibc)."""
+    """Return `malloc_trim` of the C library (glibc), or None if the library lacks it."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):

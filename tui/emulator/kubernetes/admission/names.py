@@ -53,7 +53,8 @@ def subdomain_problems(name: str) -> list[str]:
 
 
 def rfc1035_problems(name: str, length: str = "") -> list[str]:
-    """Return why a text is not a valid DNS-1035 label; `length` says that it is too long."""
+    """Return why a text is not a valid DNS-1035 label. `length` is the message about a label that is too
+    long."""
     errors = [length or too_long(63)] if len(name) > 63 else []
     return [*errors, *([] if _RFC_1035.fullmatch(name) else [_RFC_1035_RULE])]
 

@@ -25,7 +25,7 @@ _HYDRA_SLOTS = re.compile(r"(.+):(\d+)")
 
 
 class MpirunUsageError(Exception):
-    """The command line is invalid or unsupported; the message says what and why."""
+    """The command line is invalid or unsupported. The message names the option and the reason."""
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class Nodes:
             kubelet.shutting_down.discard(name)
             self._register(kubelet.services.machines[name])
         except ApiNotFound:
-            # The node was deleted meanwhile.
+            # The node was deleted in the meantime.
             pass
         finally:
             kubelet.shutting_down.discard(name)

@@ -1,4 +1,5 @@
-"""Merges the streams of containers into one log ordered by time. Pure; `now` is in seconds of any clock.
+"""Merges the streams of containers into one log ordered by time. The module does no I/O; `now` is in seconds
+of any clock.
 
 Newer lines of other streams wait for a stream that was just opened or lost. A stream that is quiet, or lost
 for long, delays nothing.

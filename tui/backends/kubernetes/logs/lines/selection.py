@@ -1,4 +1,4 @@
-"""Selects the entries of a query. Pure."""
+"""Selects the entries of a query. The module does no I/O."""
 
 from __future__ import annotations
 

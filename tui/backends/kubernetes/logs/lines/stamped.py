@@ -27,7 +27,7 @@ class LineSplitter:
     """Joins the chunks of a stream and splits them into lines.
 
     A line without a time is a message of the kubelet, e.g. that it can't find the file. `trouble` is the
-    newest such message. Text after the last line end becomes a line only in `rest`.
+    newest of these messages. Text after the last line end becomes a line only in `rest`.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ _PROPAGATIONS: dict[str, Propagation] = {
 def check_write(kind: str, query: Mapping[str, str], *, apply: bool | None = None) -> None:
     """Check the options of a create, update or patch; `kind` is e.g. CreateOptions.
 
-    `apply` tells whether a patch is an apply patch. Raises Invalid.
+    `apply` is true for an apply patch. Raises Invalid.
     """
     causes = list(_write_causes(query, apply))
     if causes:

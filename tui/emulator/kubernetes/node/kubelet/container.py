@@ -114,7 +114,7 @@ class PodContainer:
 
     @property
     def run_folder(self) -> AttemptDir | None:
-        """Folder of the current or last run, if any."""
+        """Folder of the current or last run; None before the first run."""
         return self.pod.folder.run(self.name, self.number) if self.number else None
 
     async def run(self) -> None:
@@ -127,7 +127,8 @@ class PodContainer:
             await self._follow()
 
     def resume(self, before: Obj | None) -> None:
-        """Resume the run that an earlier server started, if any; `before` is its old status."""
+        """Resume the run that an earlier server started, unless there is none. `before` is the container's
+        old status."""
         runs = self.pod.folder.runs(self.name)
         if before:
             self.state.last = dict(before.get("lastState") or {})

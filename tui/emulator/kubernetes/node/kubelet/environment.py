@@ -85,7 +85,7 @@ def build_plan(
     base = _image(pod, site, workdir)
     seen = site.translate(own)
     env = base | {key: local(value) for key, value in seen.items()}
-    # References see the variables as inside the container.
+    # References resolve to the variables as inside the container.
     known = {**base, **env}
     command = [expand(str(word), known) for word in container.get("command") or ()]
     args = [expand(str(word), known) for word in container.get("args") or ()]

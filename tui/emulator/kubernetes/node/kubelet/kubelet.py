@@ -144,7 +144,7 @@ class Kubelet:
             log.error("can't remove the files of pod %s: %s", worker.title, error)
 
     async def _remove_stray(self, path: Path) -> None:
-        """End the processes of a pod that the API no longer knows, and remove its files."""
+        """End the processes of a pod that no longer exists in the API, and remove its files."""
         for _, run in PodFolder(path).every_run():
             if self.services.runner.alive(run):
                 self.services.runner.command(run, {"do": "stop", "reason": "cancel", "grace": FORCED_GRACE})

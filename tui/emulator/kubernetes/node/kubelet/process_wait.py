@@ -11,7 +11,7 @@ POLL_SECONDS = 0.1
 
 
 async def process_ended(pid: int) -> None:
-    """Wait for the process to end, or `POLL_SECONDS` if the kernel can't tell."""
+    """Wait for the process to end, or for `POLL_SECONDS` if the kernel has no pidfd."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

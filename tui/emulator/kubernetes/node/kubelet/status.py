@@ -1,4 +1,4 @@
-"""A pod's status from its containers' states, as a kubelet reports it. Pure functions."""
+"""A pod's status from its containers' states, as a kubelet reports it. The module does no I/O."""
 
 from __future__ import annotations
 

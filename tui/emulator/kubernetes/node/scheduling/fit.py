@@ -1,4 +1,5 @@
-"""Whether a pod fits on a node, with kube-scheduler's reasons. Pure functions of REST objects."""
+"""Whether a pod fits on a node, with kube-scheduler's reasons. The functions take REST objects and do no
+I/O."""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
 
 
 def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
-    """Return how long in seconds a pod may stay on a node with this taint; None if forever."""
+    """Return how long in seconds a pod may stay on a node with this taint; return None if forever."""
     matching = _tolerating(taint, tolerating)
     if not matching:
         return 0.0

@@ -254,7 +254,7 @@ class Scheduler:
             _set_condition(obj, {"type": "PodScheduled", "status": "True"})
 
         try:
-            # Set the condition first, so that a client that sees the node sees the pod scheduled.
+            # Set the condition first, so that a client that reads the node also reads the pod as scheduled.
             self._objects.change(PODS, namespace, name, scheduled, status=True)
             changed = self._objects.change(PODS, namespace, name, bound)
         except ApiNotFound:

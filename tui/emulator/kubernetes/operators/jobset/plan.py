@@ -289,4 +289,4 @@ def _matches(pattern: str, text: str) -> bool:
     try:
         return re.search(pattern, text) is not None
     except re.error:
-        return False  # the controller logs it and goes on
+        return False  # the controller logs the error and continues

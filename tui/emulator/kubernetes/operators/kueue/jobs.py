@@ -105,7 +105,7 @@ class _QueuedJob:
             return
         pod_sets = self.kind.pod_sets(copy.deepcopy(self.job))
         if not pod_sets:
-            return  # a TrainJob whose runtime does not exist yet
+            return  # the runtime of a TrainJob may not exist yet
         if workload is None:
             self._stop(None, "Missing Workload; unable to restore pod templates")
             self._create(queue)

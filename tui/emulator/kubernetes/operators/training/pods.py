@@ -71,7 +71,7 @@ def desired_pod(kind: JobKind, job: Obj, replica_type: str, index: int) -> Obj:
 
 
 def pod_restart_policy(policy: str) -> str:
-    """Return a pod's restart policy; kubelets do not know ExitCode."""
+    """Return a pod's restart policy; kubelets do not support ExitCode."""
     return "Never" if policy == "ExitCode" else policy
 
 

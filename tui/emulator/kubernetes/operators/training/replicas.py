@@ -89,7 +89,7 @@ def _end(plan: TrainingJobPlan, state: str, message: str) -> None:
 
 
 def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Derive a PyTorchJob's state from the master, or from the workers without one."""
+    """Derive a PyTorchJob's state from the master, or from the workers if there is no master."""
     replicas = seen.kind.specs(seen.job)
     for replica_type, replica in replicas.items():
         counts = plan.status.counts(replica_type)
@@ -118,7 +118,7 @@ def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def conclude_tensorflow(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Derive a TFJob's state from the chief or master, or from the workers without one."""
+    """Derive a TFJob's state from the chief or master, or from the workers if there is no master."""
     replicas = seen.kind.specs(seen.job)
     chiefs = {"Chief", "Master"} & set(replicas)
     all_workers = seen.job["spec"].get("successPolicy") == "AllWorkers"
