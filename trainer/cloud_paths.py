@@ -20,7 +20,7 @@ def local_path(uri: str) -> Path:
 
 
 def bucket_path(uri: str) -> str | None:
-    """Return BUCKET/OBJECT of a path in Cloud Storage; return None for any other path."""
+    """Return BUCKET/OBJECT of a path in Cloud Storage, or None for any other path."""
     return next((uri.removeprefix(prefix) for prefix in _PREFIXES if uri.startswith(prefix)), None)
 
 

@@ -247,7 +247,7 @@ class FolderLock:
 
 
 def _read(path: Path) -> FolderOwner | None:
-    """Return the owner in this file; return None if the file is missing, or is being written."""
+    """Return the owner in this file, or None if the file is missing, or is being written."""
     try:
         return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):

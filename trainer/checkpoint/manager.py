@@ -67,8 +67,8 @@ class CheckpointManager:
         return self._run.id if self._run is not None else ""
 
     def find(self, data: Mapping[str, Any] | None = None) -> FoundCheckpoint | None:
-        """Return the newest good checkpoint of the run to continue, copied to this node; return None to start
-        a new run.
+        """Return the newest good checkpoint of the run to continue, copied to this node, or None to start a
+        new run.
 
         `data` is the fingerprint of the training data.
 

@@ -118,7 +118,7 @@ class PreemptionBudget:
         self, folder: Path, node: int, size: float, upload_size: float | None, last_save: float
     ) -> SaveCost:
         """Measure a save of `size` bytes on this node, unless the last save gives its duration, `last_save`
-        seconds. `upload_size` is in bytes; return None if this rank does not upload."""
+        seconds. `upload_size` is in bytes; it is None if this rank does not upload."""
         seconds, upload, basis = last_save, None, []
         try:
             if last_save:

@@ -51,7 +51,7 @@ class Uploader:
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}
-        """The store's manifests by step, as they were read; return None for an unreadable one."""
+        """The store's manifests by step, as they were read; None for an unreadable one."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
@@ -124,8 +124,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """Return the manifest of the complete checkpoint; return None if another node writes it, or a newer
-        one is in the queue."""
+        """Return the manifest of the complete checkpoint, or None if another node writes it, or a newer one
+        is in the queue."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:

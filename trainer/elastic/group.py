@@ -35,8 +35,8 @@ class ElasticGroup(ProcessGroup):
         self.replica: ModelReplica | None = None
         """The ranks of this node, if they share one replica of the model."""
         self.counterparts: dist.ProcessGroup | None = None
-        """The ranks of all nodes with the same shards of a replica; return None if there is no replica, or no
-        other node."""
+        """The ranks of all nodes with the same shards of a replica; None if there is no replica, or no other
+        node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
     def make_replica(self, timeout: float) -> ModelReplica:

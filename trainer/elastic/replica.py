@@ -30,7 +30,7 @@ class ReplicaFSDP(FSDP):
     layout = COPIES
     replica: ModelReplica
     _counterparts: dist.ProcessGroup | None = None
-    """The ranks of all nodes with the same shards; return None for a single node."""
+    """The ranks of all nodes with the same shards; None for a single node."""
     _agreed = False
     """Whether the ranks of this node are in the same step."""
 

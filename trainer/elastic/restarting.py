@@ -245,7 +245,7 @@ class RestartingSupervisor(Supervisor):
             self._processes.signal(signal.SIGTERM)
 
     def _outcome(self, run: _Running, number: int) -> int | None:
-        """Return the exit code of the attempt after these processes; return None to continue with another
+        """Return the exit code of the attempt after these processes, or None to continue with another
         membership."""
         done = not self._signal and self._is_done(run)
         if self._over is not None:

@@ -56,7 +56,7 @@ class ElasticSupervisor(Supervisor):
     """Runs attempts of this node only: each attempt is one start of its processes."""
 
     _lost_code: int | None = None
-    """Exit code of an attempt that ended because this node was lost; return None after any other end."""
+    """Exit code of an attempt that ended because this node was lost; None after any other end."""
 
     def _make_peers(self) -> Peers:
         launch = self._program.launch

@@ -57,7 +57,7 @@ def analyze(records: Sequence[RankRecord]) -> HangFinding:
 
 
 def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
-    """Return the finding in collectives; return None if no rank waits in a collective."""
+    """Return the finding in collectives, or None if no rank waits in a collective."""
     heads = _heads(records, background=background)
     if not heads:
         return None

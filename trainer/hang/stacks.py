@@ -90,8 +90,8 @@ def main_frames(threads: Sequence[Thread]) -> tuple[Frame, ...]:
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost frame outside libraries, or the innermost frame if all are in libraries; return
-    None if there are no frames."""
+    """Return the innermost frame outside libraries, or the innermost frame if all are in libraries, or None
+    if there are no frames."""
     return next((frame for frame in frames if not is_library(frame.file)), frames[0] if frames else None)
 
 

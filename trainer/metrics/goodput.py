@@ -124,7 +124,7 @@ class Goodput:
 
 
 def last_step(progress_file: Path) -> RecordedStep | None:
-    """Return the last recorded step; return None if it can't be read."""
+    """Return the last recorded step, or None if it can't be read."""
     try:
         record: dict[str, Any] = json.loads(progress_file.read_text())
         return RecordedStep(int(record["step"]), float(record["at"]), float(record["seconds"]))

@@ -54,7 +54,7 @@ class CausalLM(nn.Module):
 
     @property
     def context(self) -> int | None:
-        """Maximum number of tokens in a sequence; return None if there is no limit."""
+        """Maximum number of tokens in a sequence; None if there is no limit."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return int(limit) if limit else None
 

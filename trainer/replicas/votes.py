@@ -25,7 +25,7 @@ class Mismatch:
 
 
 def mismatch(parts: Sequence[Votes]) -> Mismatch | None:
-    """Return the ranks that differ in any part; return None if all replicas agree."""
+    """Return the ranks that differ in any part, or None if all replicas agree."""
     wrong: set[int] = set()
     undecided: set[int] = set()
     for votes in parts:

@@ -84,7 +84,7 @@ def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
 
 
 def _style(name: str) -> ParallelStyle | None:
-    """Return torch's style for a name of transformers; return None for an unknown name."""
+    """Return torch's style for a name of transformers, or None for an unknown name."""
     if name == "colwise":
         return ColwiseParallel()
     if name == "rowwise":

@@ -98,8 +98,8 @@ def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
 
 
 def read_record(path: Path) -> ErrorRecord | None:
-    """Return the error record of a process, which may be in the format of torch's `@record`; return None if
-    there is no record."""
+    """Return the error record of a process, which may be in the format of torch's `@record`, or None if there
+    is no record."""
     try:
         content = json.loads(path.read_text())
         changed = path.stat().st_mtime

@@ -48,7 +48,7 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """Return the number of GPUs of this node; return None if it is unknown after `wait` seconds. Raises
+        """Return the number of GPUs of this node, or None if it is unknown after `wait` seconds. Raises
         RuntimeError if the fork server ended."""
         if self._gpus is None:
             self.start()

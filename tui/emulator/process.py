@@ -63,7 +63,7 @@ class Server(ABC, Generic[S]):
 
     @abstractmethod
     def reachable(self) -> bool:
-        """Return whether clients can reach the server; return False if its state directory is gone or
+        """Return whether clients can reach the server; the result is False if its state directory is gone or
         replaced."""
 
     @abstractmethod

@@ -61,7 +61,7 @@ class StoreAddress:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> StoreAddress | None:
-        """Return this node's store; return None if the node has no store."""
+        """Return this node's store, or None if the node has no store."""
         try:
             return cls.from_json(json.loads(env.get(STORE, "null")))
         except (ValueError, PeerError):

@@ -106,8 +106,7 @@ def build_parts(config: Config) -> ModelParts:
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
-    """Return the check of answers; return None if there are no held-out samples, or with --answer-tokens
-    0."""
+    """Return the check of answers, or None if there are no held-out samples, or with --answer-tokens 0."""
     if evaluation is None or not config.answer_tokens:
         return None
     whole, first = (evaluation.whole, evaluation.first) if isinstance(evaluation, Slice) else (evaluation, 0)

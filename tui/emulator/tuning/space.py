@@ -35,7 +35,7 @@ class SearchParameter:
     values: tuple[Value, ...] = ()
     """Values of a categorical or discrete parameter, whose coordinate is the position."""
     ordered: bool = True
-    """Whether values have a distance; return False for categories."""
+    """Whether values have a distance; False for categories."""
 
     @classmethod
     def of(cls, spec: Pb) -> SearchParameter:

@@ -60,7 +60,7 @@ class Generation:
 
     @property
     def over(self) -> int | None:
-        """Time (ns) by which all of these pods had certainly ended; return None if unknown."""
+        """Time (ns) by which all of these pods had certainly ended; None if unknown."""
         ends = [pod.killed for pod in self.pods]
         return self.until or (None if None in ends else max(end for end in ends if end is not None))
 

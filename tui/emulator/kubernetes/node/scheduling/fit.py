@@ -131,7 +131,7 @@ def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
 
 
 def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
-    """Return how long in seconds a pod may stay on a node with this taint; return None if forever."""
+    """Return how long in seconds a pod may stay on a node with this taint, or None if forever."""
     matching = _tolerating(taint, tolerating)
     if not matching:
         return 0.0

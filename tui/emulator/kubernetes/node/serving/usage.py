@@ -25,7 +25,7 @@ GPU_MEMORY = 40 << 30
 
 @dataclass
 class Usage:
-    """Newest samples of one container; return None for a value that is not measured."""
+    """Newest samples of one container; None for a value that is not measured."""
 
     time: float
     cores: float | None = None

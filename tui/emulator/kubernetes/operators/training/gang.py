@@ -25,7 +25,7 @@ def policy_of(job: Obj) -> Obj | None:
 
 
 def pod_group(kind: JobKind, job: Obj) -> Obj | None:
-    """Return the PodGroup of a job that has its defaults; return None if there is no scheduling policy."""
+    """Return the PodGroup of a job that has its defaults, or None if there is no scheduling policy."""
     policy = policy_of(job)
     if policy is None:
         return None

@@ -41,7 +41,7 @@ def _rank(name: str) -> Obj:
 
 
 def _trainer_container(runtime: Runtime) -> Obj | None:
-    """Return the trainer's container; return None if the TrainJob has no trainer."""
+    """Return the trainer's container, or None if the TrainJob has no trainer."""
     job = runtime.job_of_trainer()
     return None if job is None or runtime.trainer is None else runtime.container(job)
 
@@ -138,7 +138,7 @@ def _apply_mpi(runtime: Runtime) -> None:
 
 
 def hostfile(trainjob: Obj, runtime: Runtime) -> Obj | None:
-    """Return the ConfigMap with mpirun's hostfile; return None for any other policy."""
+    """Return the ConfigMap with mpirun's hostfile, or None for any other policy."""
     policy = runtime.policy.get("mpi")
     if policy is None:
         return None
