@@ -80,7 +80,7 @@ async def output_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str
         try:
             raw = await stream.readline()
         except ValueError:
-            # The line is longer than the limit; the rest follows.
+            # The line is longer than the limit; the remaining text follows.
             continue
         if not raw:
             return

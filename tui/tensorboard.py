@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 6006, 6105
 """Ports tried if no port is requested; the first is TensorBoard's default."""
 READY_SECONDS = 120.0
-"""Timeout of the start in seconds: TensorBoard has many imports, and a busy machine is slow."""
+"""Timeout of the start in seconds, because TensorBoard has many imports, and a busy machine is slow."""
 END_SECONDS = 5.0
 OUTPUT_LINES = 5
 GCS_READERS = ("gcsfs", "tensorflow")

@@ -34,7 +34,7 @@ def screen_only(log: Path | None) -> Iterator[IO[str]]:
     saved = os.dup(2)
     display = os.fdopen(os.dup(shown), "w", encoding="utf-8", errors="replace")
     original = sys.__stderr__
-    # Write to the descriptor itself: sys.stderr is captured while the screen is shown.
+    # Write to the descriptor itself, because sys.stderr is captured while the screen is shown.
     handler = logging.StreamHandler(os.fdopen(2, "w", closefd=False))
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
     try:

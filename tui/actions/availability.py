@@ -30,7 +30,7 @@ WRONG_STATE = "FAILED_PRECONDITION"
 
 
 class ActionRefusal(NamedTuple):
-    """Why an action can't run. `code` is the error code in `--json`, `exit_code` the verb's exit code."""
+    """The reason why an action can't run. `code` is the error code in `--json`, `exit_code` is for verbs."""
 
     reason: str
     fix: str = ""

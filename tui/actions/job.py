@@ -196,7 +196,7 @@ _PANES = (
         "trials.picture",
         "v",
         "picture",
-        "Next picture: best so far, results by each parameter, importance, none",
+        "Next picture: best so far, results by each parameter, importance or none",
         footer=True,
     ),
     act(

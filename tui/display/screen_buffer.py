@@ -246,7 +246,7 @@ def _joined(cells: Sequence[str], at: int) -> bool:
 
 
 def _head(cells: Sequence[str | None], x: int) -> str:
-    """Return the character of a cell; the second half of a wide character returns that character."""
+    """Return the character of a cell; for the second half of a wide character, the wide character."""
     while x > 0 and cells[x] == "":
         x -= 1
     return (cells[x] if x >= 0 else "") or ""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import IO
 
 PIECE = 1024
-"""Number of bytes of one write: the most that a slow terminal can block at a time."""
+"""Number of bytes of one write, the most that a slow terminal can block at a time."""
 MIN_STALL = 0.15
 """Minimum interval between two waits, in seconds, over which a rate is measured."""
 RECENT = 4.0

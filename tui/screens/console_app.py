@@ -67,8 +67,8 @@ NO_COLOUR_THEME = "ansi16"
 
 
 class JobScreenFactory(Protocol):
-    """Creates the screen of one job. `replica` is the replica to show first, `tab` the tab to open, or "" for
-    the defaults."""
+    """Creates the screen of one job. `replica` is the replica to show first, `tab` is the tab to open, or ""
+    for the defaults."""
 
     def __call__(
         self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""

@@ -166,7 +166,7 @@ class Journal:
         return {name for context_counts in counts for name, times in context_counts if times > 0}
 
     def looks_back(self, context: str) -> bool:
-        """Return whether this run has yet to report the context's unfinished launches; true only once."""
+        """Return whether this run has not yet reported the context's unfinished launches; true only once."""
         first = context not in self._looked_back
         self._looked_back.add(context)
         return first

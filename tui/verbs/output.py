@@ -135,7 +135,7 @@ def _title(field: Field[Any]) -> str:
 
 
 def _room(widths: Sequence[int], usual: int) -> int:
-    """Return the width beside columns of these widths: the rest of the terminal's width, or the usual width
+    """Return the width beside columns of these widths: the terminal's remaining width, or the usual width
     without a terminal."""
     if not sys.stdout.isatty():
         return usual

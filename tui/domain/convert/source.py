@@ -23,7 +23,7 @@ class CannotConvert(Exception):
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A difference between the two jobs. `path` is its location in the source (in `Source.value`), `target`
-    its location in the result; () means no location, and `*` stands for every element of a list."""
+    is its location in the result; () means no location, and `*` stands for every element of a list."""
 
     sentence: str
     path: Path = ()

@@ -134,7 +134,7 @@ class Job:
         return None if self.create_time is None else self.create_time.timestamp()
 
     def is_named(self, reference: str) -> bool:
-        """Whether a user's reference is the job's id or full name, with the project's id or number."""
+        """Return whether a user's reference is the job's id or full name, with the project's id or number."""
         return reference == self.id or same_resource(reference, self.name)
 
     @property

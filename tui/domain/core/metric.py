@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class NotMeasured:
-    """A metric without samples, and the reason if known."""
+    """A metric without samples, and the reason; "" for an unknown reason."""
 
     metric: str
     reason: str

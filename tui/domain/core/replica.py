@@ -55,7 +55,7 @@ class NodeShare:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One machine of a job. `id` is its name, e.g. `workerpool1-3`; `group` the name of its group."""
+    """One machine of a job. `id` is its name, e.g. `workerpool1-3`; `group` is the name of its group."""
 
     id: str
     group: str

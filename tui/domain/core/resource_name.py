@@ -48,7 +48,7 @@ def note_project(requested: str, replied: str) -> None:
 
 
 def same_resource(name: str, other: str) -> bool:
-    """Whether two full names mean one resource. Each name may have the project's id or number
+    """Return whether two full names mean one resource. Each name may have the project's id or number
     (`note_project`)."""
     return name == other or (
         name.split("/")[2:] == other.split("/")[2:] and log_project(name, "") == log_project(other, "") != ""

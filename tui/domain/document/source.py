@@ -36,8 +36,8 @@ class ProblemSeverity(StrEnum):
 class Problem:
     """A problem with a file: location, text and fix.
 
-    `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` the
-    same as text; `edits` (of the file's own paths) fix the problem if there is only one fix.
+    `line` and `column` count from 1, 0 without a location. `path` is the location in the file and `field` is
+    that location as text; `edits` (of the file's own paths) fix the problem if there is only one fix.
     """
 
     file: str

@@ -28,8 +28,8 @@ def takes_lists(config: Any) -> bool:
 
 
 def read_config(text: str, file: str) -> Mapping[str, Any]:
-    """Read the CustomJobSpec (REST format) of a file that `--config` names. Raises ProfileInvalid if gcloud,
-    or the service after it, refuses the file."""
+    """Read the CustomJobSpec (REST format) of a file that `--config` names. Raises ProfileInvalid if gcloud
+    or the service refuses the file."""
     document = read(text, file, repeated=True)
     names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
     if names and not standing_alone(names):

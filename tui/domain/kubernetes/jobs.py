@@ -422,7 +422,7 @@ def _restarts_note(obj: Obj, owner: OwningJob, related: RelatedObjects) -> str:
 
 
 def start_time(obj: Obj, status: Status, related: RelatedObjects) -> datetime | None:
-    """Return the time at which the job's first pod started running, if known.
+    """Return the time at which the job's first pod started running, or `None`.
 
     A job whose first pods were replaced started about when its operator began to create pods.
     """

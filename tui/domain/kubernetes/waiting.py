@@ -1,7 +1,7 @@
-"""Why a job of a cluster does not run yet, as text, and the next step.
+"""The reasons, as text, why a job of a cluster does not run yet, and the next step.
 
 The checks are in the order of a job's waits: for its queue (Kueue), for its gang (PodGroup), for nodes (the
-scheduler and the autoscaler), for its image and volumes.
+scheduler and the autoscaler), and for its image and volumes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _UNITS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3, "Ki": 2**10 / 1e9,
 
 
 class NoMachine(Exception):
-    """The requested resources do not exist; the message gives the reason, `field` the location."""
+    """The requested resources do not exist; the message gives the reason, `field` is the location."""
 
     def __init__(self, message: str, *field: str) -> None:
         super().__init__(message)

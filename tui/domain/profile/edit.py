@@ -1,4 +1,4 @@
-"""Edits a profile's file and leaves the rest of the file unchanged; writes new files from plain values."""
+"""Edits a profile's file and leaves all other text unchanged; writes new files from plain values."""
 
 from __future__ import annotations
 

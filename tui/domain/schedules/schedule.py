@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def when(self) -> str:
-        """The cron in words, if possible."""
+        """The cron in words, or the cron itself if vxtui can't read it."""
         cron = self.read
         return cron.words if cron else self.cron
 

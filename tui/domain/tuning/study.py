@@ -27,7 +27,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class StudyParameter:
-    """A parameter of the search space: `low` and `high` are bounds of a number, `values` the choices."""
+    """A parameter of the search space: `low` and `high` are bounds of a number, `values` are the choices."""
 
     id: str
     kind: str

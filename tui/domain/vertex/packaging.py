@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 
 class PackagingError(Exception):
-    """The folder can't be packaged. `message` has the location and the reason; `fix` the remedy."""
+    """The folder can't be packaged. `message` has the location and the reason; `fix` is the remedy."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)

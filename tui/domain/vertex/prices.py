@@ -183,8 +183,8 @@ HOURS_A_MONTH = 730
 
 def key_of(description: str) -> str:
     """Return the table key for a SKU's description, "" for an irrelevant SKU. `fee:KEY` is a management fee,
-    `spot:KEY` a Spot price of Compute Engine. The wording varies: "in" and "running in", GPU names with and
-    without "Tesla" and "GPU"."""
+    `spot:KEY` is a Spot price of Compute Engine. The wording varies: "in" and "running in", GPU names with
+    and without "Tesla" and "GPU"."""
     training = _TRAINING.match(description)
     spot = _SPOT.search(description) is not None
     if not training and not spot:

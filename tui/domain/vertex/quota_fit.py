@@ -92,7 +92,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a job fits into a region. `hardware` is the hardware that the region lacks, or ""."""
+    """The fit of a job into a region. `hardware` is the hardware that the region lacks, or ""."""
 
     region: str
     status: FitStatus

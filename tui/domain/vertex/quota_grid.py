@@ -40,7 +40,7 @@ class GridCell:
     @property
     def text(self) -> str:
         """The cell as text: `24/32` for used and limit, `~24/32` for an estimated usage. `·` is a value that
-        is not measured, `–` missing hardware."""
+        is not measured, `–` is missing hardware."""
         quota = self.quota
         if not self.offered:
             return "–"

@@ -35,7 +35,7 @@ class JobPane(VerticalGroup):
     A pane stores its widgets in attributes, because `show` may run while the screen opens or closes, when a
     query does not find them.
 
-    `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` its cursor keys.
+    `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` holds its cursor keys.
     """
 
     SCOPE: ClassVar[str] = ""

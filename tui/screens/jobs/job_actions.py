@@ -31,7 +31,7 @@ SUSPENSION = {
 DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}
 """The verb in a message about several jobs."""
 MOST_FAILURES = 5
-"""Number of failures of an operation on many jobs that its message names."""
+"""Number of failures that the message about an operation on many jobs names."""
 Then = Callable[[], None] | None
 
 

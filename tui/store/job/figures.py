@@ -37,8 +37,8 @@ class FigureOrigin(Enum):
 TRAINER_LATE = timedelta(seconds=60)
 LOCAL_LATE = timedelta(seconds=30)
 CLOUD_LATE = timedelta(minutes=6)
-"""Freshness of a cloud figure: one sample per minute, up to 240 s late (docs/facts/vertex.md 6.1), and one
-sample may be missing."""
+"""Freshness of a cloud figure: samples arrive once per minute and up to 240 s late (docs/facts/vertex.md
+6.1), and one may be missing."""
 STEP_TOLERANCE = timedelta(seconds=5)
 """Time within which replicas that report the same step count as level, because their lines differ in time."""
 MAX_FRONT_STEPS = 256

@@ -1,7 +1,7 @@
 """`vxtui emulator gcloud`: the environment in which Google's gcloud uses the emulator.
 
-CLOUDSDK_SECTION_PROPERTY sets a property of gcloud, `api_endpoint_overrides` an endpoint. Checked with gcloud
-578: https://docs.cloud.google.com/sdk/docs/properties
+CLOUDSDK_SECTION_PROPERTY sets a property of gcloud, `api_endpoint_overrides` sets an endpoint. Checked with
+gcloud 578: https://docs.cloud.google.com/sdk/docs/properties
 """
 
 from __future__ import annotations

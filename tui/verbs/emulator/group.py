@@ -55,7 +55,8 @@ async def start(
 @emulator.command()
 @verb("emulator.repair")
 async def repair(run: Run) -> None:
-    """Repair damaged databases of the stopped emulator: keep what can be read, move the rest aside."""
+    """Repair damaged databases of the stopped emulator: keep the readable rows, move the damaged file
+    aside."""
     databases = value_of(await run.emulator_operations().repair())
     if run.json:
         print_json({"databases": databases})

@@ -45,7 +45,8 @@ def place(
     widths = {c.key: needed[c.key] for c in shown}
     room_for = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
-    # Place narrow columns first, so that a count is shown completely before a long text uses the rest.
+    # Place narrow columns first, so that a count is shown completely before a long text uses the remaining
+    # width.
     for column in sorted(shown, key=lambda c: room_for[c.key] - widths[c.key]):
         more = max(0, min(left, room_for[column.key] - widths[column.key]))
         widths[column.key] += more

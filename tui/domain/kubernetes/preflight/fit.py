@@ -1,4 +1,4 @@
-"""Whether a job's pods fit into a cluster's nodes and its queue."""
+"""Checks whether a job's pods fit into a cluster's nodes and its queue."""
 
 from __future__ import annotations
 
