@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.corpus.failures.case import Case
 from tests.corpus.failures.cases.devices import devices
+from tests.corpus.failures.cases.documented import documented
 from tests.corpus.failures.cases.machines import machines
 from tests.corpus.failures.cases.outcomes import outcomes
 from tests.corpus.failures.cases.programs import programs
@@ -12,4 +13,4 @@ from tests.corpus.failures.cases.torch_runs import torch_runs
 
 
 def all_cases() -> list[Case]:
-    return [*programs(), *machines(), *services(), *devices(), *outcomes(), *torch_runs()]
+    return [*programs(), *machines(), *services(), *devices(), *documented(), *outcomes(), *torch_runs()]

@@ -251,6 +251,9 @@ def mixed(
     if not light:
         # Its libraries take seconds to load: the others wait for as long.
         values |= {"join_timeout": 50 * scale, "collective_timeout": 50 * scale}
+    if world > 24:
+        # Two cores start as many processes in some seconds.
+        values["join_timeout"] = 15 * scale
     values |= settings or {}
     step = at_step or min(step, values["steps"] - 1)
     if isinstance(on, list):

@@ -132,9 +132,16 @@ def without_this_module(trace):
     return kept[0] if kept else None
 
 
+def formatted(text, **values):
+    for key, value in values.items():
+        text = text.replace("{" + key + "}", str(value))
+    return text
+
+
 def say(trainer, text="", err=True):
     (sys.stderr if err else sys.stdout).write(
-        text.format(
+        formatted(
+            text,
             rank=trainer.s.rank,
             local=trainer.s.local_rank,
             replica=trainer.s.replica,
