@@ -350,7 +350,7 @@ class Trainer:
             self.replicas.check(self.state.step, self._last_save)
 
     def _last_save(self) -> int:
-        """Return the step of the last checkpoint, after a save in progress; -1 if there is none."""
+        """Return the step of the last checkpoint, after a save in progress, or -1 if there is none."""
         self.checkpoints.poll(wait=True)
         return self.checkpoints.saved_step
 

@@ -17,7 +17,7 @@ def checkpoint_folder(checkpoint_dir: str) -> Path:
 
 
 def upload_uri(upload_dir: str, env: Mapping[str, str]) -> str:
-    """Return the address for uploads of checkpoints; "" if there are no uploads.
+    """Return the address for uploads of checkpoints, or "" if there are no uploads.
 
     Below $AIP_CHECKPOINT_DIR each job has a folder named after its id: a restarted job finds its checkpoints
     there, and another job with the same output directory does not load them.

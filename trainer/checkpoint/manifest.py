@@ -153,7 +153,7 @@ def damage(folder: Path) -> str | None:
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Return the folders `step-N`, the highest first; none if `folder` does not exist.
+    """Return the folders `step-N`, the highest first; the result is empty if `folder` does not exist.
 
     Raises:
         OSError: if `folder` can't be listed; its contents are then unknown.

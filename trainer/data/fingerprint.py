@@ -45,7 +45,7 @@ def _hash(dataset: Dataset) -> str:
 
 
 def fingerprint_of(dataset: Dataset) -> str:
-    """Return the hash of everything that determines the samples; "" if the dataset has no hash."""
+    """Return the hash of everything that determines the samples, or "" if the dataset has no hash."""
     return dataset.fingerprint() if isinstance(dataset, HasFingerprint) else ""
 
 

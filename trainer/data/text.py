@@ -50,7 +50,7 @@ class Windows:
         return row[:-1], row[1:], torch.from_numpy(_positions(starts))
 
     def fingerprint(self) -> str:
-        """Return the hash of the tokens and of the windows; "" if the tokens have no hash."""
+        """Return the hash of the tokens and of the windows, or "" if the tokens have no hash."""
         known = getattr(self._tokens, "hash", "")
         return known and f"windows of {self._context}, {self._end}: {known}"
 

@@ -117,7 +117,7 @@ def is_bytes(spec: str) -> bool:
 
 
 def tokenizer_of(weights: str) -> str:
-    """Return the `tokenizer.json` in a model's folder, or the file downloaded by the model's name; "" if
+    """Return the `tokenizer.json` in a model's folder, or the file downloaded by the model's name, or "" if
     there is none.
 
     The function also downloads the files with a chat template. `weights` is the value of `--weights`; a

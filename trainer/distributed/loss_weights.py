@@ -36,6 +36,6 @@ class LossWeights:
         return self._total
 
     def __getitem__(self, number: int) -> torch.Tensor:
-        """Return the weight of a micro-batch, a float scalar on the device; 0 if no micro-batch has a
+        """Return the weight of a micro-batch, a float scalar on the device, or 0 if no micro-batch has a
         target."""
         return self._counts[number] * self._world_size / self.total.clamp(min=1)

@@ -53,7 +53,7 @@ class Membership:
         return sum(member.processes for member in self.members)
 
     def index(self, node: int) -> int:
-        """Return the node's index among the members; -1 if it is not a member."""
+        """Return the node's index among the members, or -1 if it is not a member."""
         return self.nodes.index(node) if node in self.nodes else -1
 
     def first_rank(self, node: int) -> int:

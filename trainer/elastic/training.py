@@ -185,8 +185,8 @@ class ElasticTrainer(Trainer):
             after -= 1
 
     def _received_while_waiting(self) -> int:
-        """Return the signal of this rank; 0 if the rank has trained, because then it saves together with the
-        others."""
+        """Return the signal of this rank, or 0 if the rank has trained, because then it saves together with
+        the others."""
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
@@ -254,7 +254,7 @@ class ElasticTrainer(Trainer):
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """Return the last step that each rank (or each rank of its replica) completed; -1 if there is no
+        """Return the last step that each rank (or each rank of its replica) completed, or -1 if there is no
         complete state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size

@@ -161,7 +161,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
 
 
 def _handler(pid: int, state: ProcessState, file: Path) -> str:
-    """Return the output of the process's signal handler; "" if it has no handler."""
+    """Return the output of the process's signal handler, or "" if it has no handler."""
     if state.state in STOPPED or not has_handler(pid, STACKS_SIGNAL):
         return ""
     with contextlib.suppress(OSError):

@@ -39,7 +39,7 @@ def process_state(pid: int) -> ProcessState:
 
 
 def io_bytes(pid: int) -> int:
-    """Return the bytes that the process has read and written so far, including sockets and pipes; 0 if
+    """Return the bytes that the process has read and written so far, including sockets and pipes, or 0 if
     hidden."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # rchar and wchar (proc(5)).

@@ -122,7 +122,7 @@ def computes(frames: Sequence[Frame]) -> bool:
 
 
 def activity(frames: Sequence[Frame]) -> str:
-    """Return the activity of the frames as text; "" if they are only the user's code."""
+    """Return the activity of the frames as text, or "" if they are only the user's code."""
     if any(_has(frame, _LOADING) for frame in frames):
         return "data loading"
     return "compiling" if compiles(frames) else ""

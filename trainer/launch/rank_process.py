@@ -56,8 +56,8 @@ def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
 
 
 def _where(trainer: Any) -> dict[str, Any]:
-    """Return where in the training the error occurred, as fields for its record; empty if reading them
-    fails."""
+    """Return where in the training the error occurred, as fields for its record; the result is empty if
+    reading them fails."""
     with contextlib.suppress(Exception):
         return trainer.where() if trainer is not None else {}
     return {}

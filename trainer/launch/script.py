@@ -219,8 +219,8 @@ def _checkpoint_dir(folder: str) -> str:
 
 
 def _nodes(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables as Kubeflow sets them, from --nnodes and --standalone; empty without these
-    flags."""
+    """Return the variables as Kubeflow sets them, from --nnodes and --standalone; the result is empty without
+    these flags."""
     if options["standalone"]:
         return {"PET_NNODES": "1", "PET_NODE_RANK": "0"}
     if not options["nnodes"]:

@@ -30,7 +30,7 @@ class EarlyStopping:
         return 0 < self.patience <= self.without_improvement
 
     def state(self) -> list[float] | None:
-        """Return the state for the checkpoint; `None` before the first evaluation."""
+        """Return the state for the checkpoint, or `None` before the first evaluation."""
         return [self.best, self.without_improvement] if math.isfinite(self.best) else None
 
     def load_state(self, state: list[float] | None) -> None:

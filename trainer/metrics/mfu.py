@@ -22,7 +22,7 @@ values are from data sheets, without sparsity: half of the sparse value if a she
 
 
 def peak_flops(device_name: str) -> float | None:
-    """Return FLOP/s of a device by its CUDA name; `None` if it is not in the table."""
+    """Return FLOP/s of a device by its CUDA name, or `None` if it is not in the table."""
     name = device_name.casefold()
     return next((peak for word, peak in PEAKS if _matches(word.casefold().split(), name)), None)
 
@@ -34,7 +34,7 @@ def _matches(words: Sequence[str], name: str) -> bool:
 
 
 def mfu(flops: float, seconds: float, devices: int, peak: float | None) -> float | None:
-    """Return the `flops` of all devices together as a fraction of the peak, 0 to 1; `None` if the peak is
+    """Return the `flops` of all devices together as a fraction of the peak, 0 to 1, or `None` if the peak is
     unknown."""
     if not peak or seconds <= 0 or devices < 1:
         return None

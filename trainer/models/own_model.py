@@ -98,7 +98,7 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def _problem(workload: object) -> str:
-    """Return the problem with the returned value, as the end of a sentence; "" for a valid value."""
+    """Return the problem with the returned value, as the end of a sentence, or "" for a valid value."""
     if not isinstance(workload, Workload):
         return f"returned a {type(workload).__name__}, not a trainer.models.workload.Workload"
     if not isinstance(workload.model, nn.Module):

@@ -82,7 +82,7 @@ def _own_addresses() -> set[str]:
 
 
 def listening_address(peers: Collection[str], own_name: str) -> str:
-    """Return the narrowest address at which the nodes of a run reach this machine; "" for all, if that is
+    """Return the narrowest address at which the nodes of a run reach this machine, or "" for all, if that is
     unclear.
 
     `peers` are the known hosts of the run, and `own_name` this machine's name among them, or "". On Vertex AI
@@ -127,7 +127,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def peer_user(host: str, port: int, own_port: int) -> int | None:
-    """Return the user id of a loopback connection's client process; `None` if the client has exited."""
+    """Return the user id of a loopback connection's client process, or `None` if the client has exited."""
     client = f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}"
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:

@@ -53,7 +53,7 @@ class Program(Protocol):
         each."""
 
     def newest_step(self) -> int:
-        """Return the highest step of a checkpoint on this node's disk; -1 if there is none or it is
+        """Return the highest step of a checkpoint on this node's disk, or -1 if there is none or it is
         unknown."""
 
     def has_checkpoint(self) -> bool:

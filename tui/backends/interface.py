@@ -226,7 +226,7 @@ class JobService(ABC):
         empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """Return the service's list filter for display names with this prefix; "" if it has none."""
+        """Return the service's list filter for display names with this prefix, or "" if it has none."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
@@ -238,7 +238,8 @@ class JobService(ABC):
         raise NotOffered("Jobs of this kind can't be created in this context.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """Return the job that `create` made for this request, found by its `mark`; `None` if not listed."""
+        """Return the job that `create` made for this request, found by its `mark`, or `None` if not
+        listed."""
         raise NotOffered("Jobs of this kind can't be looked up by launch.")
 
     async def cancel(self, name: str) -> None:
@@ -354,10 +355,10 @@ class StorageService(ABC):
 
     @abstractmethod
     async def size_of(self, uri: str) -> int | None:
-        """Return the size of the object gs://BUCKET/NAME in bytes; `None` if it does not exist."""
+        """Return the size of the object gs://BUCKET/NAME in bytes, or `None` if it does not exist."""
 
     def local_folder(self, uri: str) -> Path | None:
-        """Return the folder of the objects below `uri`; `None` if they are not on this machine."""
+        """Return the folder of the objects below `uri`, or `None` if they are not on this machine."""
         return None
 
     @abstractmethod

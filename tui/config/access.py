@@ -37,7 +37,7 @@ class ContextAccess:
     """Refusals by the name of the read-only member."""
 
     def refused_for(self, context: str) -> ReadOnly | None:
-        """Return the refusal for a job of this context; `None` if changes are allowed."""
+        """Return the refusal for a job of this context, or `None` if changes are allowed."""
         return self.read_only or self.members.get(context)
 
 

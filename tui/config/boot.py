@@ -8,7 +8,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the id that Linux assigns to each boot; "" if there is none."""
+    """Return the id that Linux assigns to each boot, or "" if there is none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

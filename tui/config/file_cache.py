@@ -13,7 +13,7 @@ from tui.config.paths import state_dir, write_whole
 
 
 def read_cached(name: str, key: Any) -> Any:
-    """Return the value cached under this name and key, as JSON returns it; `None` if there is none."""
+    """Return the value cached under this name and key, as JSON returns it, or `None` if there is none."""
     try:
         cached = json.loads(_cache_file(name).read_bytes())
         return cached["value"] if cached["key"] == [__version__, key] else None

@@ -82,7 +82,7 @@ class AdminError(Exception):
 
 
 def server_status(state: StateDir) -> dict[str, Any] | None:
-    """Return the running server's info, `None` if there is none.
+    """Return the running server's info, or `None` if there is none.
 
     Keys: pid, state_dir, started_at, version; the emulator of Vertex AI adds socket, rest (URL or `None`) and
     buckets (URL), Kubernetes adds server (URL), kubeconfig and context.
@@ -325,8 +325,8 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """Return the pid of this user's process that listens on the socket, from the kernel; `None` if there is
-    none."""
+    """Return the pid of this user's process that listens on the socket, from the kernel, or `None` if there
+    is none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:

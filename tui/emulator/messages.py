@@ -31,7 +31,7 @@ def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
 
 
 def time_of(field: str, pb: Pb) -> int:
-    """Return a time of the message in nanoseconds since the epoch; 0 if it is not set."""
+    """Return a time of the message in nanoseconds since the epoch, or 0 if it is not set."""
     return int(getattr(pb, field).ToNanoseconds())
 
 

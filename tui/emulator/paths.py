@@ -74,7 +74,7 @@ class StateDir:
     bucket_address = FileIn("buckets.json")
 
     def bucket_port_and_key(self) -> tuple[int, str] | None:
-        """Return the port and secret of the last bucket server, `None` before the first start."""
+        """Return the port and secret of the last bucket server, or `None` before the first start."""
         try:
             address = json.loads(self.bucket_address.read_bytes())
             return int(address["port"]), str(address["key"])
@@ -82,7 +82,7 @@ class StateDir:
             return None
 
     def bucket_url(self) -> str | None:
-        """Return the base address of the last bucket server for clients, `None` before the first start."""
+        """Return the base address of the last bucket server for clients, or `None` before the first start."""
         address = self.bucket_port_and_key()
         return url_of_buckets(*address) if address else None
 

@@ -72,7 +72,7 @@ class Server(ABC, Generic[S]):
 
 
 def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
-    """Run the process of a server. Exit code 0 after a clean stop, 1 with a message on stderr.
+    """Run the process of a server. The exit code is 0 after a clean stop, 1 with a message on stderr.
 
     `refusals` are exceptions in addition to those of the state directory and the settings, whose text gives
     the reason for a refused start.

@@ -221,7 +221,8 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the server. Exit code 0 after a clean stop, 1 with a message on stderr when it can't start."""
+    """Run the server. The exit code is 0 after a clean stop, 1 with a message on stderr when it can't
+    start."""
     parser = argparse.ArgumentParser(prog="python -m tui.emulator", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this emulator's state")
     parser.add_argument("--rest", metavar="HOST:PORT", help="serve REST too, on a loopback address")

@@ -17,7 +17,7 @@ _LAST = 8
 
 
 async def find_builder(requested: str = "auto") -> str:
-    """Return a working builder: a program on PATH whose daemon answers; "" if there is none. Raises
+    """Return a working builder: a program on PATH whose daemon answers, or "" if there is none. Raises
     PackagingError with the reason if the requested builder does not work."""
     why = ""
     for builder in BUILDERS if requested == "auto" else (requested,):

@@ -21,7 +21,7 @@ class FreeMemory:
     total: int
 
     def lacks_room_for(self, size: int) -> str:
-        """Return why `size` more bytes do not fit; "" if they fit."""
+        """Return why `size` more bytes do not fit, or "" if they fit."""
         reserved = int(self.total * _RESERVED)
         if size <= self.available - reserved:
             return ""

@@ -142,7 +142,7 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
 
 
 def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
-    """Return the flag that sets a key, and its value; `None` for the value in the trainer's settings."""
+    """Return the flag that sets a key, and its value, or `None` for the value in the trainer's settings."""
     offload, precision = f"--offload {config.parallel.offload}", f"--precision {config.parallel.precision}"
     split = "--batch and --micro-batch"
     return {

@@ -424,7 +424,7 @@ def _client(login: Login) -> httpx.AsyncClient:
 
 
 def _proxy(server: str) -> str | None:
-    """Return the environment's proxy for this server; `None` for a server on this machine."""
+    """Return the environment's proxy for this server, or `None` for a server on this machine."""
     parts = urlsplit(server)
     host = parts.hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127.") or urllib.request.proxy_bypass(host):
@@ -452,7 +452,7 @@ def _not_sent(error: BaseException) -> bool:
 
 
 def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
-    """Return the seconds before a refused request is repeated; `None` if it is not repeated."""
+    """Return the seconds before a refused request is repeated, or `None` if it is not repeated."""
     requested = _requested_wait(reply)
     refused = reply.status_code in _REFUSED and requested is not None
     if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):

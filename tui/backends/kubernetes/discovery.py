@@ -110,7 +110,7 @@ def _of_kind(
 
 
 async def _types(connection: ClusterConnection, group: str, version: str) -> list[ApiType]:
-    """Return the types of one API version; none if its server does not answer."""
+    """Return the types of one API version; the result is empty if its server does not answer."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     action = f"list the resources of {group}/{version}"
     try:
@@ -125,7 +125,7 @@ async def _types(connection: ClusterConnection, group: str, version: str) -> lis
 
 
 async def _positions(connection: ClusterConnection, served: Iterable[str]) -> ApiType | None:
-    """Return the LocalQueues of the visibility API; `None` if the cluster serves no known version."""
+    """Return the LocalQueues of the visibility API, or `None` if the cluster serves no known version."""
     for version in _VISIBILITY_VERSIONS:
         if version in served:
             path = f"/apis/{_VISIBILITY}/{version}"

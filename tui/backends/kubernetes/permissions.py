@@ -27,7 +27,7 @@ class Permissions:
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def allowed(self, verb: str, of: ApiType, namespace: str = "", subresource: str = "") -> bool:
-        """Return whether the login may use this verb; True if the cluster does not answer."""
+        """Return whether the login may use this verb; the result is True if the cluster does not answer."""
         try:
             return (await self._ask(_question(verb, of, namespace, subresource)))[0]
         except BackendError:
@@ -56,7 +56,8 @@ class Permissions:
         await asyncio.gather(*(self.allowed(verb, of, namespace) for verb, of, namespace in questions))
 
     def denied(self, verb: str, of: ApiType, namespace: str) -> bool:
-        """Return whether the cluster has denied this permission; False while it has not been queried."""
+        """Return whether the cluster has denied this permission; the result is False while it has not been
+        queried."""
         known = self._answers.get(_question(verb, of, namespace, ""))
         return known is not None and not known[1]
 

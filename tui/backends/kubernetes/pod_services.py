@@ -48,7 +48,8 @@ async def close_pod_services(services: Services) -> None:
 
 
 def _cloud(cluster: ConnectedCluster) -> tuple[Any, Any]:
-    """Return Cloud Logging and Cloud Monitoring of the context's project; `None` if there is no project."""
+    """Return Cloud Logging and Cloud Monitoring of the context's project, or `None` if there is no
+    project."""
     project = cluster.info.project
     if not project:
         return None, None

@@ -92,7 +92,7 @@ class ClusterPreflight(PreflightService):
         return [*checks, await self._dry_run(of, launch)]
 
     async def _refused(self, of: ApiType, launch: _Launch) -> Check | None:
-        """Return the check of the first object that may not be created; `None` if all may be created."""
+        """Return the check of the first object that may not be created, or `None` if all may be created."""
         try:
             await self._cluster.permissions.require("create", of, launch.namespace)
             for obj in launch.others:
@@ -260,7 +260,7 @@ class ClusterPreflight(PreflightService):
         return _problem("queue", f"the LocalQueue {name} does not exist in {namespace}", fix)
 
     async def _kueue(self, path: str, action: str) -> Any:
-        """Return an object or a list of Kueue's API; `None` if no version of the API serves it."""
+        """Return an object or a list of Kueue's API, or `None` if no version of the API serves it."""
         for version in _VERSIONS:
             reply = await self._find(f"{_KUEUE}/{version}/{path}", action)
             if reply is not None:
@@ -268,7 +268,7 @@ class ClusterPreflight(PreflightService):
         return None
 
     async def _find(self, path: str, action: str) -> Any:
-        """Return the object at a path; `None` if it does not exist."""
+        """Return the object at a path, or `None` if it does not exist."""
         try:
             return await self._connection.request("GET", path, action=action)
         except NotFound:

@@ -51,7 +51,7 @@ class ClusterQuotas(QuotaService):
         return quotas_of(objects, datetime.now(UTC))
 
     async def _in(self, namespaces: Sequence[str], plural: str) -> Found:
-        """Return the objects of every readable namespace; `None` if no namespace is readable."""
+        """Return the objects of every readable namespace, or `None` if no namespace is readable."""
         action = "read the LocalQueues of {}" if plural == "localqueues" else "read the ResourceQuotas of {}"
         pages = await asyncio.gather(
             *(
@@ -72,7 +72,7 @@ class ClusterQuotas(QuotaService):
         return None
 
     async def _list(self, path: str, action: str, **params: str) -> Found:
-        """Return all objects of a list; `None` if the list is not served or may not be read."""
+        """Return all objects of a list, or `None` if the list is not served or may not be read."""
         try:
             return await self._connection.items(path, action=action, params=params)
         except (NotFound, PermissionDenied) as error:

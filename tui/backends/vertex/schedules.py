@@ -115,7 +115,7 @@ class Schedules(ScheduleService):
         return self._clients.client_of(Service.JOBS, region, *classes)  # type: ignore[no-any-return]
 
     async def _newest_run(self, pb: Pb, region: str) -> Job | None:
-        """Return the newest run; `None` if there is none, or if it can't be read."""
+        """Return the newest run, or `None` if there is none, or if it can't be read."""
         if not pb.started_run_count:
             return None
         due = moment(pb.last_scheduled_run_response, "scheduled_run_time")

@@ -17,7 +17,7 @@ def moment(message: Any, field: str) -> datetime | None:
 
 
 def time_of(seconds: int, nanos: int) -> datetime | None:
-    """Return the time that long after the epoch; `None` if it is out of range."""
+    """Return the time that long after the epoch, or `None` if it is out of range."""
     try:
         # Most times of the service are full seconds, and the addition takes half as long again.
         if nanos:
@@ -28,5 +28,5 @@ def time_of(seconds: int, nanos: int) -> datetime | None:
 
 
 def latest(*times: datetime | None) -> datetime | None:
-    """Return the latest of the known times; `None` if none is known."""
+    """Return the latest of the known times, or `None` if none is known."""
     return max((at for at in times if at is not None), default=None)

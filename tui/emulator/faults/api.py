@@ -152,7 +152,7 @@ class ApiFaults:
         return [fault.number for fault in ended]
 
     def take(self, service: str, method: str) -> ActiveFault | None:
-        """Return the fault of a call and count its use; `None` if no fault applies."""
+        """Return the fault of a call and count its use, or `None` if no fault applies."""
         matching = (fault for fault in self._active if fault.matches(service, method))
         return next((fault for fault in matching if fault.limit.take()), None)
 

@@ -41,7 +41,7 @@ class Limit:
         self._ended = True
 
     def fields(self) -> dict[str, float]:
-        """Return `left_seconds` and `left_times`, 0 for a limit that is not set."""
+        """Return `left_seconds` and `left_times`, or 0 for a limit that is not set."""
         seconds = max(0.0, self._until - time.monotonic()) if self.lasts else 0.0
         return {"left_seconds": round(seconds, 1), "left_times": max(0, self._left) if self.times else 0}
 

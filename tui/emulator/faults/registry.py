@@ -79,7 +79,7 @@ class Option:
         return value
 
     def shown(self, answer: Mapping[str, Any]) -> str:
-        """Return the option's text for the fault in force, "" if the option is not set."""
+        """Return the option's text for the fault in force, or "" if the option is not set."""
         value = answer.get(self.name)
         if not value or not self.says or self in LIMITS or (self.value and value != self.value):
             return ""

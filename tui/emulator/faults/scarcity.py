@@ -53,7 +53,7 @@ class ActiveScarcity:
         return asdict(current) | (self._limit.fields() if current != Scarcity() else {})
 
     def quota_error(self, metrics: Collection[str]) -> str:
-        """Return the refusal of a job that needs these metrics, "" if there is enough quota."""
+        """Return the refusal of a job that needs these metrics, or "" if there is enough quota."""
         metric = self.current.quota.removeprefix("aiplatform.googleapis.com/")
         lacking = sorted(metrics) if metric == "*" else [metric] if metric in metrics else []
         if not lacking or not self._limit.take():

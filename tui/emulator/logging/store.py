@@ -320,7 +320,7 @@ class EntryStore:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
     def oldest(self) -> LogSource | None:
-        """Return the source with the oldest entry; `None` if there are no entries."""
+        """Return the source with the oldest entry, or `None` if there are no entries."""
         query = (
             "SELECT min(at) FROM (SELECT min(timestamp) AS at FROM entries WHERE source=:id"
             " UNION ALL SELECT min(first) FROM blocks WHERE source=:id)"

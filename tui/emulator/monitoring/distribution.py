@@ -44,7 +44,7 @@ class Distribution:
         )
 
     def percentile(self, percent: float) -> float:
-        """Return the value below which `percent` percent of the values lie; 0 if there are no values."""
+        """Return the value below which `percent` percent of the values lie, or 0 if there are no values."""
         rank = self.count * percent / 100
         passed = 0
         for at, count in sorted(self.buckets.items()):

@@ -114,7 +114,7 @@ def metric_of(node: Node) -> EmulatedMetric:
 
 
 def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
-    """Return the types named by comparisons; `None` for a comparison that leaves the type open."""
+    """Return the types named by comparisons, or `None` for a comparison that leaves the type open."""
     match node:
         case And(parts):
             return [metric_type for part in parts for metric_type in _metric_types(part, joined)]

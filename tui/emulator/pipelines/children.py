@@ -123,7 +123,7 @@ class Children:
         self.operations.resume(name, self._work(call, True))
 
     def outcome(self, name: str) -> ChildOutcome | None:
-        """Return how a child has ended, `None` while it runs."""
+        """Return how a child has ended, or `None` while it runs."""
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             return _of_operation(self.operations.get_known(name))
@@ -139,8 +139,8 @@ class Children:
         return ChildOutcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
 
     def change(self, name: str) -> Callable[[], Awaitable[Any]] | None:
-        """Return a function that waits until the outcome may have changed, `None` if there is nothing to wait
-        for.
+        """Return a function that waits until the outcome may have changed, or `None` if there is nothing to
+        wait for.
 
         Get the function before reading the outcome to miss no change.
         """

@@ -14,7 +14,8 @@ from tui.emulator.vertex.validate_pools import Problem, machine_problems
 
 
 def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
-    """Return every reason to refuse a new or changed persistent resource; empty if it is valid."""
+    """Return every reason to refuse a new or changed persistent resource; the result is empty if it is
+    valid."""
     # Unlike a job, it needs no display name.
     problems = [
         problem

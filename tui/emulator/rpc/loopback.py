@@ -12,7 +12,7 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]*))(?::
 
 
 def host_only(header: str) -> str:
-    """Return the host of NAME or NAME:PORT, "" for any other text: `[::1]:80` → `::1`, `localhost:80` →
+    """Return the host of NAME or NAME:PORT, or "" for any other text: `[::1]:80` → `::1`, `localhost:80` →
     `localhost`."""
     match = _HOST.fullmatch(header)
     return (match["address"] or match["name"]) if match else ""

@@ -57,7 +57,7 @@ def write_token(key: Sequence[str | int], digest: str) -> str:
 
 
 def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | int, ...] | None:
-    """Return the key of the last item before this page, `None` for the first page. `shape` is the key's
+    """Return the key of the last item before this page, or `None` for the first page. `shape` is the key's
     types.
 
     Raises WireError: INVALID_ARGUMENT for an invalid token, or a token of another query.
@@ -77,7 +77,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
 
 
 def page_at(items: Sequence[T], token: str, size: int, digest: str) -> tuple[Sequence[T], str]:
-    """Return one page of `items` and the next page's token, "" after the last page. Tokens are positions.
+    """Return one page of `items` and the next page's token, or "" after the last page. Tokens are positions.
 
     Raises WireError: INVALID_ARGUMENT, as `read_token`.
     """
@@ -98,7 +98,7 @@ def page_of_names(names: Iterable[str], token: str, size: int, digest: str) -> t
 
 
 def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> Mask | None:
-    """Return the fields of the described message that a read mask names, `None` for all fields.
+    """Return the fields of the described message that a read mask names, or `None` for all fields.
 
     Names are in snake_case or camelCase. As in the SDK, a path may lead into a message or a structure. Raises
     WireError: INVALID_ARGUMENT naming each unknown path.

@@ -160,7 +160,8 @@ def read_status(path: Path) -> AttemptStatus | None:
 
 
 def read_samples(attempt: AttemptDir, since_ns: int = 0) -> list[Sample]:
-    """Return the samples of one attempt newer than `since_ns`, oldest first; empty while there are none."""
+    """Return the samples of one attempt newer than `since_ns`, oldest first; the result is empty while there
+    are none."""
     with reading(attempt.database) as db:
         if db is None:
             return []

@@ -55,7 +55,7 @@ class ProcessOwners:
         return families
 
     def owner(self, pid: int) -> str:
-        """Return the owner of this process at the last scan; UNKNOWN if the scan did not find it."""
+        """Return the owner of this process at the last scan, or UNKNOWN if the scan did not find it."""
         return next((name for (seen, _), name in self._owner.items() if seen == pid), UNKNOWN)
 
     def _marked(self, proc: Proc) -> str:

@@ -63,7 +63,7 @@ def exit_code(ended: os.waitid_result) -> int:
 
 
 def read(pid: int) -> Proc | None:
-    """Return the process `pid`, `None` if there is none."""
+    """Return the process `pid`, or `None` if there is none."""
     try:
         text = _read_bytes(f"/proc/{pid}/stat")
     except OSError:
@@ -115,8 +115,8 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """Return the environment at the start of the process; empty if it is unreadable or the process has
-    ended."""
+    """Return the environment at the start of the process; the result is empty if it is unreadable or the
+    process has ended."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

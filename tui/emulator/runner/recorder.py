@@ -138,7 +138,7 @@ class Recorder:
 
 
 def _stamped(path: str) -> int:
-    """Return the size in the last stamp; 0 if there is none."""
+    """Return the size in the last stamp, or 0 if there is none."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             file.seek(-_STAMP.size, os.SEEK_END)

@@ -74,7 +74,7 @@ class ReplicaSampler:
         return samples
 
     def _cpu(self, replica: str, procs: list[Proc], now: float) -> float | None:
-        """Return the busy cores since the last sample, `None` for the first sample.
+        """Return the busy cores since the last sample, or `None` for the first sample.
 
         A process that has ended in between counts too: its time was added to the parent that reaped it, or to
         this runner.

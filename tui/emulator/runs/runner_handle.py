@@ -95,7 +95,7 @@ class LocalRunner:
             os.close(file)
 
     def pid(self, attempt: AttemptDir) -> int | None:
-        """Return the process id of the runner's parent or else of the runner, `None` if neither runs."""
+        """Return the process id of the runner's parent or else of the runner, or `None` if neither runs."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return child.pid

@@ -71,7 +71,8 @@ class ArtifactRegistry:
         return image
 
     def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
-        """Return a package's configured tags, `None` if any tag exists. Raises WireError if it is missing."""
+        """Return a package's configured tags, or `None` if any tag exists. Raises WireError if it is
+        missing."""
         path = _path(match)
         if self._checks.current.misses(path):
             raise not_found("artifactregistry.googleapis.com/Package", path)

@@ -58,7 +58,7 @@ class Chooser:
         self._credit: dict[str, int] = {}
 
     def choose(self, split: Mapping[str, int]) -> str | None:
-        """Return the id of a deployed model; `None` if there is no traffic."""
+        """Return the id of a deployed model, or `None` if there is no traffic."""
         weights = {key: value for key, value in split.items() if value > 0}
         if not weights:
             return None

@@ -37,7 +37,7 @@ _UNSERVED_OF_ENDPOINT = {
 
 
 def model_problems(model: Pb, location: str) -> list[Problem]:
-    """Return every reason to refuse the upload of a model; empty if it is valid."""
+    """Return every reason to refuse the upload of a model; the result is empty if it is valid."""
     problems = [*resource_problems(model, location), *_artifacts(model)]
     if not model.HasField("container_spec"):
         problems.append(("container_spec", "is required; the emulator serves models of custom containers"))
@@ -58,7 +58,7 @@ def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
 
 
 def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
-    """Return every reason to refuse a new endpoint; empty if it is valid."""
+    """Return every reason to refuse a new endpoint; the result is empty if it is valid."""
     problems = list(resource_problems(endpoint, location))
     for field, feature in _UNSERVED_OF_ENDPOINT.items():
         descriptor = endpoint.DESCRIPTOR.fields_by_name[field]
@@ -70,7 +70,8 @@ def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
 
 
 def deployed_model_problems(deployed: Pb) -> list[Problem]:
-    """Return every reason to refuse a DeployedModel, except for its model; empty if it is valid."""
+    """Return every reason to refuse a DeployedModel, except for its model; the result is empty if it is
+    valid."""
     problems: list[Problem] = []
     if not deployed.model:
         problems.append(

@@ -234,7 +234,7 @@ class BucketApp:
 
 
 def _bucket_of(parts: list[str]) -> str:
-    """Return the bucket in the request's path, "" if there is none."""
+    """Return the bucket in the request's path, or "" if there is none."""
     if "b" in parts[:4] and parts[0] in {"storage", "upload", "download"}:
         return "".join(parts[parts.index("b") + 1 :][:1])
     return "".join(parts[:1])

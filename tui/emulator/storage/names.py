@@ -67,7 +67,7 @@ def check_object(name: str) -> str:
 
 
 def uri_problem(uri: str) -> str:
-    """Return the problem with gs://BUCKET or gs://BUCKET/OBJECT; "" if it is valid."""
+    """Return the problem with gs://BUCKET or gs://BUCKET/OBJECT, or "" if it is valid."""
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     if not uri.startswith("gs://") or not _FOLDER.fullmatch(bucket) or ".." in bucket:
         return f"{uri[:200]!r} must have the form gs://BUCKET/PATH"

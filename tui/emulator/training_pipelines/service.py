@@ -81,8 +81,8 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
 
 
 def _problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
-    """Return every reason to refuse a training pipeline whose task inputs are `job_spec`; empty if it is
-    valid."""
+    """Return every reason to refuse a training pipeline whose task inputs are `job_spec`; the result is empty
+    if it is valid."""
     return [
         *below("training_pipeline", resource_problems(pipeline, location)),
         *below("training_pipeline.training_task_inputs", spec_problems(job_spec)),

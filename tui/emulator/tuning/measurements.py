@@ -90,7 +90,7 @@ def metric(measurement: Pb, metric_id: str) -> float | None:
 
 
 def final_measurement(trial: Pb, study: Pb) -> Pb | None:
-    """Return the measurement that represents the trial, the last or the best; `None` if there are no
+    """Return the measurement that represents the trial, the last or the best, or `None` if there are no
     measurements."""
     study_metric = study.metrics[0]
     measured = [

@@ -39,7 +39,7 @@ class PastTrial:
 
 
 def suggest(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -> dict[str, Value] | None:
-    """Return the values of the trial after `past` by parameter id, `None` if a grid is exhausted.
+    """Return the values of the trial after `past` by parameter id, or `None` if a grid is exhausted.
 
     `seed` belongs to the study; `trials` is its number of trials. The call takes up to a second.
     """

@@ -116,7 +116,7 @@ class TuningRun:
                 await self._end(*ending)
 
     def _ending(self) -> tuple[int, int, str] | None:
-        """Return state, code and message of the end, `None` while more trials can start."""
+        """Return state, code and message of the end, or `None` while more trials can start."""
         pb = self.job.pb
         if self.job.cancelled.is_set():
             return State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled."

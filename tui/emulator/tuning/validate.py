@@ -29,7 +29,8 @@ _SCALES = study_types.StudySpec.ParameterSpec.ScaleType
 
 
 def tuning_problems(job: Pb, location: str) -> list[Problem]:
-    """Return every reason to refuse a hyperparameter tuning job in `location`; empty if it is valid."""
+    """Return every reason to refuse a hyperparameter tuning job in `location`; the result is empty if it is
+    valid."""
     problems = [*resource_problems(job, location), *_counts(job)]
     problems += below("study_spec", study_problems(job.study_spec))
     problems += below("trial_job_spec", spec_problems(job.trial_job_spec))

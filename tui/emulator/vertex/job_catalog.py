@@ -30,7 +30,7 @@ class JobCatalog:
         return self._quotas.limit(region, metric)
 
     def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Return the amounts in use by metric: every known metric, 0 if unused."""
+        """Return the amounts in use by metric: every known metric, or 0 if unused."""
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:

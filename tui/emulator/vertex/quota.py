@@ -88,7 +88,7 @@ class TrainingQuotas:
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
 
     def refusal(self, region: str, job: Pb) -> str:
-        """Return the service's refusal of a job that needs more than a limit, "" for any other job."""
+        """Return the service's refusal of a job that needs more than a limit, or "" for any other job."""
         needs = {} if self._queue_all else demand(job)
         over = [metric for metric, amount in needs.items() if 0 <= self.limit(region, metric) < amount]
         return quota_refusal(over) if over else ""

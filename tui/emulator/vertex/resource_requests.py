@@ -46,7 +46,7 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
 
 
 async def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
-    """Return one page of a list request, newest first, and the token of the next page, "" after the last
+    """Return one page of a list request, newest first, and the token of the next page, or "" after the last
     page.
 
     A page token is bound to its parent and filter. The location `-` means every location of the project.

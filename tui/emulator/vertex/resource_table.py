@@ -203,7 +203,7 @@ class ResourceTable(ABC, Generic[R]):
         return Change(write, show)
 
     def custom_job_of(self, resource: R) -> Any:
-        """Return the custom job that does the work of this resource, `None` unless exactly one does."""
+        """Return the custom job that does the work of this resource, or `None` unless exactly one does."""
         return None
 
     def needs_log(self, job: JobRecord) -> bool:

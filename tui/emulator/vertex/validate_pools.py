@@ -41,7 +41,7 @@ def machine_problems(pool: Pb) -> Iterator[Problem]:
 
 
 def accelerator_name(machine_spec: Pb) -> str:
-    """Return the name of the accelerator type, "" if unset or unknown."""
+    """Return the name of the accelerator type, or "" if unset or unknown."""
     number = machine_spec.accelerator_type
     known = accelerator_types.AcceleratorType.__members__.items()
     return next((name for name, kind in known if int(kind) == number and number), "")

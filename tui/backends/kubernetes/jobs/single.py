@@ -131,7 +131,7 @@ class SingleReader:
         return await self._may_be(of.path(name.namespace, name.name), f"read the PodGroup {name.name}")
 
     async def _events(self, namespace: str, obj: Obj) -> EventIndex | None:
-        """Return the Events of a namespace and of nodes; `None` if they can't be read.
+        """Return the Events of a namespace and of nodes, or `None` if they can't be read.
 
         The Events are read again only for a changed job or after a while, because a verb reads a job once or
         twice.
@@ -169,8 +169,8 @@ class SingleReader:
         return events
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
-        """Return the objects of a list; none if the list can't be read, so that the job is shown without
-        them."""
+        """Return the objects of a list; the result is empty if the list can't be read, so that the job is
+        shown without them."""
         reply = await self._may_be(of.path(namespace), f"list the {of.resource} of a job", params)
         return list((reply or {}).get("items") or ())
 

@@ -31,7 +31,7 @@ _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartC
 
 
 def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEntry | None:
-    """Return the entry of an Event in REST format; `None` for an Event without a time.
+    """Return the entry of an Event in REST format, or `None` for an Event without a time.
 
     `job` is the name of the job's own object. `replica` is the id of the replica whose pod the event is
     about.

@@ -129,7 +129,7 @@ def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
 
 
 def timeout_of(scheduling: Any) -> timedelta | None:
-    """Return the longest run time of the job; `None` if its Scheduling has no limit."""
+    """Return the longest run time of the job, or `None` if its Scheduling has no limit."""
     limit = scheduling.timeout
     timeout = timedelta(seconds=limit.seconds, microseconds=limit.nanos // 1000)
     return timeout if scheduling.HasField("timeout") else None

@@ -61,7 +61,7 @@ class Images:
         return str(pb.version).rpartition("/versions/")[2]
 
     async def _about(self, image: Image, digest: str) -> Any:
-        """Return the image's properties; `None` if only its tag is known."""
+        """Return the image's properties, or `None` if only its tag is known."""
         name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
         try:
             return await self._clients.read(

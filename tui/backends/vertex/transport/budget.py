@@ -114,7 +114,7 @@ class Budget:
         return at - now
 
     def _oldest(self, file: int, boot: bytes) -> tuple[int, float]:
-        """Return the index and time of the oldest grant, 0 if there is none. Grants of another boot are
+        """Return the index and time of the oldest grant, or 0 if there is none. Grants of another boot are
         removed."""
         head = os.pread(file, _HEAD.size, 0)
         place, said_boot = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")

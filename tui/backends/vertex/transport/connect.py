@@ -131,15 +131,15 @@ class Endpoint(ABC):
         """Renew expiring credentials; called before every RPC. Raises BackendError."""
 
     def storage(self) -> str | None:
-        """Return the base address of Cloud Storage's API; `None` for Google's own."""
+        """Return the base address of Cloud Storage's API, or `None` for Google's own."""
         return None
 
     def bucket_folder(self) -> Path | None:
-        """Return the local folder that contains the buckets' folders; `None` if buckets are elsewhere."""
+        """Return the local folder that contains the buckets' folders, or `None` if buckets are elsewhere."""
         return None
 
     def shells(self) -> str | None:
-        """Return the gRPC target of programs in running replicas; `None` if the service has none."""
+        """Return the gRPC target of programs in running replicas, or `None` if the service has none."""
         return None
 
     def explain(self, error: BackendError) -> BackendError:

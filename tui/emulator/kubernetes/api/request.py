@@ -86,7 +86,7 @@ def is_true(query: Mapping[str, str], name: str) -> bool:
 
 
 def whole(query: Mapping[str, str], name: str) -> int:
-    """Return a query parameter as an integer, 0 if missing or negative. Raises BadRequest."""
+    """Return a query parameter as an integer, or 0 if missing or negative. Raises BadRequest."""
     text = query.get(name) or "0"
     if not text.removeprefix("-").isdigit():
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')

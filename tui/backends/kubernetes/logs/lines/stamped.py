@@ -68,7 +68,7 @@ class LineSplitter:
 
 
 def stamp_of(text: str) -> int | None:
-    """Return an RFC 3339 time in nanoseconds since the epoch; `None` for any other text."""
+    """Return an RFC 3339 time in nanoseconds since the epoch, or `None` for any other text."""
     match = _STAMP.fullmatch(text.encode())
     return _stamp(*match.groups()) if match is not None else None
 

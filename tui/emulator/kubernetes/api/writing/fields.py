@@ -49,7 +49,7 @@ def child(schema: Schema, field: str) -> Schema:
 
 
 def list_keys(schema: Schema) -> tuple[str, ...] | None:
-    """Return the item keys of a list: empty for a set, `None` for an atomic list."""
+    """Return the item keys of a list: empty for a set, or `None` for an atomic list."""
     kind = schema.get("x-kubernetes-list-type")
     if kind == "map":
         return tuple(schema.get("x-kubernetes-list-map-keys") or ())

@@ -13,7 +13,7 @@ _RESTARTS = ("Never", "OnFailure")
 
 
 def _containers(replica: Any) -> list[Obj]:
-    """Return the containers of a replica; none if an enclosing field is missing."""
+    """Return the containers of a replica; the result is empty if an enclosing field is missing."""
     template = (replica or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or []
     return containers if all(isinstance(container, Mapping) for container in containers) else []
