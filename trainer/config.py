@@ -353,7 +353,7 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     """Parse these flags, by default the command line.
 
     Raises:
-        UsageError: for an unknown flag or a wrong value.
+        UsageError: if a flag is unknown or has a wrong value.
     """
     parser = _Parser("python -m trainer.task", description="Train a model.", allow_abbrev=False)
     top = [item for item in fields(Config) if item.name not in SECTIONS]

@@ -1,4 +1,4 @@
-"""Errors with a message for the user: what failed, why, and the remedy."""
+"""Errors whose messages give the user the failure, its reason and the remedy."""
 
 from __future__ import annotations
 

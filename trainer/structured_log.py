@@ -56,7 +56,7 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
 
 def end_line() -> None:
     """End a line that a dead process may have left incomplete, so that the next line is separate. Without an
-    incomplete line the log gets an empty one."""
+    incomplete line, the log gets an empty line."""
     with _threads, _locked(), contextlib.suppress(OSError):
         _write(b"\n")
 
@@ -79,7 +79,7 @@ def _locked() -> Iterator[None]:
     """Exclude other processes that write to the same stdout.
 
     A pipe accepts at most 4096 bytes (PIPE_BUF) atomically; when it is full, another process's line gets
-    between the parts of a longer one. The lock is on the pipe itself, so all its writers share it. It costs
+    between the parts of a longer line. The lock is on the pipe itself, so all its writers share it. It costs
     two system calls, and ends with the process. Short lines need it too: otherwise they could get into a long
     line.
     """

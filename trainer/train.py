@@ -449,7 +449,7 @@ class Trainer:
         return {"step": step, "position": position, "samples": self._samples()[:MAX_SAMPLES]}
 
     def _samples(self) -> list[int]:
-        """Return this rank's samples in the step in progress, or in the last one."""
+        """Return this rank's samples in the step in progress, or in the last step."""
         assert self.state.begun is not None
         rows = islice(self._sampler(self.state.begun[1]), self.plan.accumulation_steps)
         return [index for row in rows for index in row]

@@ -38,7 +38,7 @@ class RunEnding:
 
     @property
     def loss(self) -> str:
-        """Return what work is lost and how to recover, or "" if nothing is lost."""
+        """Return the lost work and the recovery as text, or "" if nothing is lost."""
         if self.save_problem:
             return f"the checkpoint of the last step is not saved: {self.save_problem}. {self._last_good}"
         if self.upload_problem:

@@ -155,7 +155,7 @@ class Finder:
 
         Raises:
             PlaceUnavailableError: if a disk or the store does not answer in time.
-            UsageError: for a bucket that does not exist, and for checkpoints of another format.
+            UsageError: if the bucket does not exist, or checkpoints have another format.
             StoppedBySignal: after a signal.
         """
         disks, held = self._local()
@@ -179,8 +179,8 @@ class Finder:
         """Return the step of the run's newest checkpoint in the listing of the store, or -1 if there is none.
         This is a collective call.
 
-        An unread checkpoint counts as the run's if the run saved its step: an upload never replaces another
-        run's checkpoint.
+        An unread checkpoint counts as a checkpoint of the run if the run saved the step: an upload never
+        replaces another run's checkpoint.
         """
         own = [manifest for manifest in self._remote.values() if manifest.run.id == run.id]
         if own:
@@ -189,7 +189,8 @@ class Finder:
         return max(self._unread & saved, default=-1)
 
     def newest(self, run: RunIdentity) -> FoundCheckpoint | None:
-        """Return the run's newest good checkpoint, local or remote; damaged ones are reported and skipped.
+        """Return the run's newest good checkpoint, local or remote; damaged checkpoints are reported and
+        skipped.
 
         Raises as `list_places` does.
         """
@@ -434,7 +435,7 @@ class Finder:
             self._group.broadcast_file(path, source, lacks=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
-        """Download and verify a checkpoint; return what is damaged, or None."""
+        """Download and verify a checkpoint; return the damage, or None."""
         damages = self._ask("downloaded", lambda: self._copy(step), None)
         return next((damage for damage in damages if damage), None)
 

@@ -46,7 +46,7 @@ class ChangedSetting:
 
 
 def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint of another model, or one that the strategy can't load.
+    """Refuse a checkpoint of another model, or a checkpoint that the strategy can't load.
 
     `config` are this run's settings, in the format of the manifest.
 

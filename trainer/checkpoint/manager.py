@@ -121,7 +121,7 @@ class CheckpointManager:
         load(checkpoint, strategy, group)
 
     def _check_changes(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> None:
-        """Report each setting that differs from the checkpoint's. Raises UsageError."""
+        """Report each setting that differs from the checkpoint. Raises UsageError."""
         precision = str(strategy.describe().get("precision", ""))
         changed = changes(checkpoint.manifest, self._run_config, self._data, precision)
         check_changes(checkpoint, changed, names_in(self._config.allow_change))

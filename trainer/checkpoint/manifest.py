@@ -133,7 +133,8 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """Read every byte of a checkpoint; return what is wrong if it is damaged, or None."""
+    """Read every byte of a checkpoint; return a description of the damage, or None if the checkpoint is
+    intact."""
     try:
         manifest = read(folder)
     except CheckpointError as error:

@@ -28,7 +28,7 @@ _WARM_UP_BYTES = 64 << 10
 @dataclass(frozen=True, slots=True)
 class SaveCost:
     """Size in bytes and duration in seconds of a save of this node. `upload` is the duration of the upload;
-    None without uploads, or if the probe failed."""
+    None if there are no uploads or the probe failed."""
 
     size: float
     save: float

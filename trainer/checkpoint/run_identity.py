@@ -47,8 +47,8 @@ class RunInPlace:
 
 
 def launch_id(env: Mapping[str, str]) -> str:
-    """Return the id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, torchrun's, or a
-    random id. A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8)."""
+    """Return the id of this launch: $VXTUI_RUN_ID, the id of the Vertex AI job and trial, the id of torchrun,
+    or a random id. A Vertex AI job has the same id after a restart (docs/facts/vertex.md 3.4, 3.8)."""
     job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
     if job and trial:
         job = f"{job}-trial-{trial}"

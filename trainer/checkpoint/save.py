@@ -101,8 +101,8 @@ class Saver:
         self._use_group(shared=shared)
 
     def warm_up(self) -> None:
-        """Allocate the buffers in advance, because their first use takes several times as long as later
-        ones."""
+        """Allocate the buffers in advance, because the first use of a buffer takes several times as long as
+        later uses."""
         self._copies = self._strategy.stage(self.folder, self._writers).copies
         self.finish_copies()
 
@@ -227,7 +227,7 @@ class Saver:
         saves = []
         with suppress(OSError):
             for path in manifests.step_folders(self.folder):
-                # An unreadable checkpoint may be another run's.
+                # An unreadable checkpoint may belong to another run.
                 with suppress(CheckpointError):
                     manifest = manifests.read(path)
                     if manifest.run.id == self._run.identity.id:

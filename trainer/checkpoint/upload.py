@@ -32,7 +32,7 @@ Report = Callable[[str, str, dict[str, object]], None]
 
 class Uploader:
     """A thread that uploads checkpoints. `offer` queues a finished checkpoint, and `finish` waits for the
-    last one."""
+    last checkpoint."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Uploader:
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}
-        """The store's manifests by step, as they were read; None for an unreadable one."""
+        """The store's manifests by step, as they were read; None for an unreadable manifest."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
@@ -64,7 +64,8 @@ class Uploader:
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this checkpoint after any upload in progress; it replaces an older one in the queue."""
+        """Upload this checkpoint after any upload in progress. The checkpoint replaces an older checkpoint in
+        the queue."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()
@@ -124,8 +125,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """Return the manifest of the complete checkpoint, or None if another node writes it, or a newer one
-        is in the queue."""
+        """Return the manifest of the complete checkpoint, or None if another node writes it or a newer
+        checkpoint is in the queue."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:

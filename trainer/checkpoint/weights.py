@@ -88,7 +88,7 @@ def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, st
     low-rank updates have several names for a weight.
 
     Raises:
-        UsageError: if a name or shape does not match; the message names the first one.
+        UsageError: if a name or shape does not match; the message names the first such name.
     """
     own = dict(model.named_parameters())
     # An exported causal-lm has its library's names, without our wrapper's prefix.

@@ -54,7 +54,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
     Links to folders are not followed, because they may form cycles.
 
     Raises:
-        DataError: for a path that does not exist or can't be listed, and if there is no file.
+        DataError: if a path does not exist or can't be listed, or there is no file.
     """
     files: list[DocumentFile] = []
     for number, path in enumerate(paths):

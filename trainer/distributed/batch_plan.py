@@ -56,8 +56,8 @@ class BatchPlan:
 
     @property
     def micro_batches(self) -> tuple[int, ...]:
-        """The size of each micro-batch of a step, in sequences; sizes differ by at most 1, larger ones
-        first."""
+        """The size of each micro-batch of a step, in sequences; sizes differ by at most 1, and larger
+        micro-batches come first."""
         small, larger = divmod(self.share, self.accumulation_steps)
         return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
 

@@ -20,7 +20,7 @@ def select_device(requested: str) -> torch.device:
     """Return the device of this local rank.
 
     Raises:
-        UsageError: for a requested GPU that is missing, or that this build of torch can't use.
+        UsageError: if a requested GPU is missing, or this build of torch can't use it.
     """
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     available = torch.cuda.is_available()

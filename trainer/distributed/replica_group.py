@@ -60,7 +60,7 @@ class ModelReplica:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Return a context in which torch destroys all groups except this node's."""
+        """Return a context in which torch destroys all groups except the groups of this node."""
         groups = [(group, forget_group(group)) for group in (self._shards, self._votes)]
         try:
             yield

@@ -87,7 +87,7 @@ class ElasticGroup(ProcessGroup):
                 set_cpu_timeout(group, timeout)
 
     def leave(self) -> None:
-        """Free all groups except the replica's. Ranks that wait in them fail immediately."""
+        """Free all groups except the group of the replica. Ranks that wait in them fail immediately."""
         self._others, self.counterparts = None, None
         with self.replica.kept() if self.replica is not None else nullcontext():
             self.destroy()

@@ -55,7 +55,7 @@ class Rules:
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
     def most(self, nodes: int) -> int:
-        """Return the largest usable number of nodes up to this one, or 0 if there is none."""
+        """Return the largest usable number of nodes up to `nodes`, or 0 if there is none."""
         return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 

@@ -23,7 +23,7 @@ from trainer.supervision.rendezvous import Peers, RendezvousError
 from trainer.supervision.supervisor import TICK, Before, Supervisor, environments
 
 _SIGNALLED = 128
-"""Exit codes above this one are 128 + the signal that killed the process."""
+"""Threshold of exit codes: higher codes are 128 + the signal that killed the process."""
 LEAVE_SHARE = 0.4
 """Fraction of the grace period in which the others continue without a signalled node; afterwards all nodes
 stop."""
@@ -196,7 +196,7 @@ class ElasticSupervisor(Supervisor):
         if not run.reported[0] or run.member or run.stopping or self._lost_code is not None:
             return
         if self._node.is_alone and self._run_end.is_over():
-            # The other nodes have disconnected already, so no node sends the end of the run to this one.
+            # The other nodes have disconnected already, so no node sends the end of the run to this node.
             self._finish(run, exit_codes.DONE, number)
         elif waited > launch.join_timeout:
             raise RendezvousError(f"{self._node.missing()} within {launch.join_timeout:.0f} s")

@@ -1,8 +1,8 @@
 """The training loop of a rank in an elastic run.
 
 A rank prepares alone and then trains with the nodes of the membership. When the membership changes, it leaves
-the process groups, creates new ones, and continues: the most advanced rank sends its state to the ranks that
-lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not done.
+the process groups, creates new groups, and continues: the most advanced rank sends its state to the ranks
+that lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not done.
 
 With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`): they enter and leave
 each membership together, and each rank sends its shards to its counterparts on other nodes.
@@ -137,7 +137,7 @@ class ElasticTrainer(Trainer):
             self._begin_replica(strategy)
         self._set_up()
         if self.config.checkpoint.async_save == "on":
-            # Allocate the buffers: their first use takes several times as long as later ones.
+            # Allocate the buffers: the first use of a buffer takes several times as long as later uses.
             self.strategy.warm_up()
         self.group.leave()
         return data_fingerprint(self.workload.train)

@@ -1,1 +1,1 @@
-"""Hangs: a node's supervisor detects them and reports the rank and the source line that cause them."""
+"""Detection of hangs: the supervisor of a node reports the rank and the source line that cause a hang."""

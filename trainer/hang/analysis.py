@@ -25,7 +25,7 @@ class Cause(StrEnum):
     MISMATCH = "mismatch"
     """A rank began another collective, or one with another shape."""
     SKIPPED = "skipped"
-    """A rank skipped a collective and began a later one."""
+    """A rank skipped a collective and began a later collective."""
     ORDER = "order"
     """Ranks wait for each other in different groups."""
     UNANSWERED = "unanswered"
@@ -90,7 +90,8 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
 
 
 def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Collective]:
-    """Return the oldest collective that each rank waits in; the main thread's, if the stack shows it."""
+    """Return the oldest collective that each rank waits in; that of the main thread, if its stack shows a
+    collective."""
     heads: dict[int, Collective] = {}
     for record in records:
         pending = [collective for collective in record.known(background=background) if not collective.done]

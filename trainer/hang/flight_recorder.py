@@ -109,8 +109,8 @@ def _entries() -> Iterator[Mapping[str, Any]]:
     for name, _ in _RECORDERS:
         function = _function(name)
         if function is not None:
-            # Collectives with the stacks that began them, including completed ones. torch itself wrote the
-            # pickle.
+            # Read all collectives with the stacks that began them, including completed collectives.
+            # Unpickling is safe, because torch itself wrote the pickle.
             content = pickle.loads(function(True, True, False))
             yield from content.get("entries") or ()
 

@@ -61,9 +61,9 @@ def main() -> int:
 class _Forked:
     """A program for the forked processes; each function receives the command-line arguments.
 
-    `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
-    the exit code; `command` is for a process that can't be forked because the module `needed` is missing.
-    With `alone`, a single process uses torch's store too.
+    `preload` imports the modules that a process needs before its first step, but no module that opens a GPU.
+    `run` returns the exit code. `command` is for a process that can't be forked because the module `needed`
+    is missing. With `alone`, a single process uses torch's store too.
     """
 
     preload: Callable[[Sequence[str]], None]

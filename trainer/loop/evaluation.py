@@ -61,8 +61,8 @@ class Evaluation:
         return bool(self._every and step and step % self._every == 0 and self.step != step)
 
     def run(self, step: int, strategy: Strategy, sync: StepSync) -> Evaluated | None:
-        """Evaluate after `step`, with no pending reduction. Returns None without held-out samples, or after
-        an interruption."""
+        """Evaluate after `step`, with no pending reduction. Returns None if there are no held-out samples, or
+        after an interruption."""
         self.regroup = False
         data = self._workload.evaluation
         if data is None:
@@ -112,8 +112,8 @@ class Evaluation:
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
     """Return this rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
-    All ranks have the same number of micro-batches; the last one may be empty. No sample occurs twice, so all
-    samples have equal weights in the mean.
+    All ranks have the same number of micro-batches; the last micro-batch may be empty. No sample occurs
+    twice, so all samples have equal weights in the mean.
     """
     count = min(count, held_out)
     positions = np.arange(rank, count, world_size, dtype=np.int64)

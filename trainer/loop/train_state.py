@@ -21,7 +21,7 @@ class TrainState:
     step_seconds: float = 0.0
     """Duration of the last step."""
     begun: tuple[int, int] | None = None
-    """Number and position of the step in progress, or of the last one; `None` before training."""
+    """Number and position of the step in progress, or of the last step; `None` before training."""
 
     def begin_step(self) -> None:
         self.begun = (self.step + 1, self.position)

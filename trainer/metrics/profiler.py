@@ -18,7 +18,7 @@ class StepProfiler:
     """Records the steps FIRST to LAST on rank 0 and writes a Chrome trace into the folder.
 
     Raises:
-        UsageError: for wrong steps, or a folder in a bucket that is not mounted.
+        UsageError: if the steps are wrong, or the folder is in a bucket that is not mounted.
     """
 
     def __init__(self, config: Config, rank: int) -> None:

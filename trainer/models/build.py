@@ -9,12 +9,13 @@ from trainer.registry import MODELS, model_entry, resolve
 
 
 def build_workload(config: Config) -> Workload:
-    """Build the workload of `--model`. The import is here because the other models' packages may be missing.
+    """Build the workload of `--model`. The function imports only the module of this model, because packages
+    of other models may be missing.
 
-    Its weights may be on the meta device; the strategy then sets them.
+    The weights may be on the meta device; the strategy then sets them.
 
     Raises:
-        UsageError: for an unknown name or a missing package.
+        UsageError: if the name is unknown or a package is missing.
         DataError: if its data can't be read.
     """
     entry = model_entry(config.model.model)

@@ -62,7 +62,7 @@ class LowRank(nn.Module):
         return local
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Load weights. They may be those of a plain layer, saved by a model without updates."""
+        """Load weights, which a model without updates may have saved for a plain layer."""
         for name in ("weight", "bias"):
             if f"{prefix}{name}" in state_dict:
                 state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")

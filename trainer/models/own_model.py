@@ -26,7 +26,7 @@ _LIBRARIES = (
     sysconfig.get_paths()["stdlib"],
     str(Path(__file__).resolve().parents[1]),
 )
-"""Folders of installed libraries, whose code is not the user's."""
+"""Folders of installed libraries, whose code does not belong to the user."""
 
 
 class Build(Protocol):

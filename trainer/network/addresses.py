@@ -86,8 +86,9 @@ def listening_address(peers: Collection[str], own_name: str) -> str:
     unclear.
 
     `peers` are the known hosts of the run, and `own_name` this machine's name among them, or "". On Vertex AI
-    a name is a service's, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A name
-    that resolves to the loopback, as in Debian's /etc/hosts, does not show the address that the others use.
+    a name belongs to a service, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A
+    name that resolves to the loopback, as in Debian's /etc/hosts, does not show the address that the others
+    use.
     """
     if chosen := os.environ.get(LISTEN):
         return chosen
@@ -141,7 +142,7 @@ def free_port() -> int:
     """Return a port that is free now, below Linux's ports for outgoing connections (from 32,768).
 
     An outgoing connection could take a higher port before its listener does. If another listener takes the
-    port first, the attempt fails and the next one uses another port. Raises OSError if no port is free.
+    port first, the attempt fails and the next attempt uses another port. Raises OSError if no port is free.
     """
     for port in random.SystemRandom().choices(_LISTENERS, k=1000):
         with socket.socket() as probe, contextlib.suppress(OSError):

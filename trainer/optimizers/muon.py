@@ -19,8 +19,8 @@ class Muon(torch.optim.Muon):
     """
 
     def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
-        # With this adjustment the length of a step equals AdamW's, so one learning rate suits both (arXiv
-        # 2502.16982, 2.2).
+        # With this adjustment the length of a step equals that of AdamW, so one learning rate suits both
+        # optimizers (arXiv 2502.16982, 2.2).
         super().__init__(groups, lr=lr, momentum=momentum, adjust_lr_fn="match_rms_adamw")
         self.whole: dict[torch.Tensor, DTensor] = {}
 

@@ -63,7 +63,7 @@ def from_pet(env: Mapping[str, str]) -> Topology:
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """Parse the minimum and maximum in `min:max`; a single number is both."""
+    """Parse `min:max` as the minimum and maximum; a single number is used for both."""
     low, colon, high = text.partition(":")
     least = read_integer({"PET_NNODES": low}, "PET_NNODES")
     most = read_integer({"PET_NNODES": high}, "PET_NNODES") if colon else least

@@ -1,8 +1,8 @@
 """The comparison of replicas during a run (`--check-replicas`), and the response to a difference.
 
-A state whose replicas differ is never saved: a check precedes every save. The attempt ends, and the next one
-continues from the last checkpoint. When it reaches the same step, it reports the ranks whose results differ
-from the first time.
+A state whose replicas differ is never saved: a check precedes every save. The attempt ends, and the next
+attempt continues from the last checkpoint. When it reaches the same step, it reports the ranks whose results
+differ from the first time.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from trainer.strategy.base import Strategy
 def build_strategy(
     config: Config, plan: BatchPlan, device: torch.device, *, elastic: bool = False
 ) -> Strategy:
-    """Build the strategy of `--strategy`; with `elastic` a strategy whose ranks can change.
+    """Build the strategy of `--strategy`, or with `elastic` a strategy whose ranks can change.
 
-    The import is here because the other strategies' packages may be missing.
+    The function imports only the module of this strategy, because packages of other strategies may be
+    missing.
 
     Raises:
         UsageError: if its package is missing, or it does not support the flags on this device.

@@ -93,7 +93,7 @@ class DeferredCopies:
                 buffer, source = self._left.popleft()
             except IndexError:
                 break
-            # torch's own copy would use all threads of the CPU, in competition with the step's.
+            # torch's own copy would use all threads of the CPU, in competition with the step.
             np.copyto(_bytes(buffer), _bytes(source))
             with self._change:
                 self._unfinished -= 1

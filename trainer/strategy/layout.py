@@ -38,7 +38,7 @@ class CheckpointLayout(Protocol):
     def open_weights(self, path: Path) -> SavedWeights:
         """Open every weight by its name in the model, from a folder that has all files.
 
-        Raises what `SavedWeights.fill` raises.
+        Raises the errors of `SavedWeights.fill`.
         """
 
 

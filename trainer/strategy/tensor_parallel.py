@@ -71,7 +71,7 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Return whether each part of a module's path matches the pattern's."""
+    """Return whether each part of a module's path matches its part of the pattern."""
     parts, pattern_parts = name.split("."), pattern.split(".")
     return len(parts) == len(pattern_parts) and all(map(fnmatch, parts, pattern_parts))
 

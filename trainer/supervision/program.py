@@ -42,11 +42,11 @@ class Program(Protocol):
         """Start the resources that its processes need on this node for all attempts."""
 
     def close(self) -> None:
-        """Stop what `open` started."""
+        """Stop the resources that `open` started."""
 
     def variables(self, address: str) -> dict[str, str]:
-        """Return the environment variables of the program's processes, in addition to torchrun's. `address`
-        is the address of this node for other nodes."""
+        """Return the environment variables of the program's processes, in addition to those of torchrun.
+        `address` is the address of this node for other nodes."""
 
     def saves(self) -> frozenset[tuple[str, int]]:
         """Return the program's checkpoints on this node's disk: name and completion time (epoch ns) of

@@ -207,7 +207,7 @@ class RendezvousLeader:
         self._running = True
         addresses = {rank: local_address(stream.sock) for rank, stream in self._followers.items()}
         own = next(filter(None, addresses.values()), LOOPBACK)
-        # Nodes of several networks reach this one at several addresses.
+        # Nodes of several networks reach this node at several addresses.
         store_address = own if len(set(addresses.values())) == 1 else ""
         attempt = Attempt(number, own, port, processes, own, store_address)
         for rank, follower in self._followers.items():
@@ -363,7 +363,7 @@ class Follower:
         self._leader: MessageStream | None = None
         self._running = False
         self._last_id = 0
-        """Id of the running attempt or of the last one, set by the leader; 0 before the first attempt."""
+        """Id of the running or last attempt, set by the leader; 0 before the first attempt."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
         self._hang_messages: list[tuple[int, dict[str, Any]]] = []

@@ -247,8 +247,8 @@ class Supervisor:
         if self._cause is not None and self._cause.code == exit_codes.USAGE:
             return exit_codes.USAGE
         if self._cause is own or codes <= self._final():
-            # Processes may also have failed without a cause: this supervisor kills those that do not end in
-            # time.
+            # Processes may also have failed without a cause: this supervisor kills processes that do not end
+            # in time.
             return max(codes) if own is None else own.code
         return exit_codes.PEER_LOST
 
@@ -301,7 +301,7 @@ class Supervisor:
 def environments(
     attempt: Attempt, topology: Topology, failures: NodeFailures, max_restarts: int
 ) -> list[dict[str, str]]:
-    """Return the variables of each process of a node, the same as torchrun's."""
+    """Return the variables of each process of a node, with the same names as in torchrun."""
     node = topology.node_rank
     first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {

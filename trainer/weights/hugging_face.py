@@ -146,7 +146,8 @@ def _units(model: nn.Module) -> dict[_Unit, list[str]]:
 
 
 def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightSource | None:
-    """Return the source of a folder's or a name's weights, if it has each weight once and unquantised."""
+    """Return the source of the weights of a folder or name, or None unless each weight exists once and
+    unquantised."""
     files = safetensors_files(where)
     if not files or getattr(model.config, "quantization_config", None) is not None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class BackendError(Exception):
-    """A failed call. `message` states what failed, on which object and why; `fix` states what to do next.
+    """A failed call. `message` gives the failed action, its object and the reason; `fix` gives the remedy.
 
     `exit_code` is the exit code of a verb (docs/JSON.md), and `code` is the error code in `--json`.
     """
@@ -100,7 +100,7 @@ class Stopped(Unavailable):
 
 
 class Interrupted(BackendError):
-    """The user interrupted a running call. The message states what is known about the call's effect."""
+    """The user interrupted a running call. The message describes the known effect of the call."""
 
     code = "INTERRUPTED"
     exit_code = 130

@@ -46,7 +46,7 @@ from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check, RunningJobs
 from tui.domain.vertex.prices import Prices
 
-# The first paint imports the errors' module, but not this one.
+# The first paint imports the errors' module, but not this module.
 __all__ = [
     "Backend", "BackendError", "Bucket", "ContextInfo", "FailedPrecondition", "Interrupted",
     "InvalidRequest", "JobPage", "JobReader", "JobService", "LaunchRequest", "LogBatch", "LogQuery",
@@ -166,7 +166,7 @@ class LaunchRequest:
     """A job to create: the resource in its REST format (camelCase), and its region.
 
     Before sending, the backend adds the label `vxtui-launch` with `mark`. After a lost reply it looks for the
-    label instead of sending again. `mark` is unique to the launch; the backend generates a missing one. The
+    label instead of sending again. `mark` is unique to the launch; the backend generates a missing mark. The
     backend calls `on_send` when the job may begin to exist. `title` names a job without a `displayName`.
     """
 
@@ -330,8 +330,8 @@ class QuotaService(ABC):
 
     @abstractmethod
     async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """Return the quotas of these regions, by default the context's, with usage if the service reports
-        it."""
+        """Return the quotas of these regions, by default of all regions of the context, with usage if the
+        service reports it."""
 
 
 class PriceService(ABC):
@@ -371,8 +371,8 @@ class PreflightService(ABC):
 
     @abstractmethod
     def run(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> AsyncGenerator[Check, None]:
-        """Check what launching this custom job (REST format) in `region` needs. Yields each check when its
-        result is known.
+        """Check the requirements for launching this custom job (REST format) in `region`. Yields each check
+        when its result is known.
 
         Never raises. `running` returns the running jobs, from which missing quota usage is computed. All
         checks run concurrently, each for a few seconds at most. A check without a result reports the reason.

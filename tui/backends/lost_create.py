@@ -32,7 +32,7 @@ async def created_job(
     `lost` is raised unless a job has the label.
 
     Raises:
-        Unavailable: no job has the label; the message states what is known.
+        Unavailable: no job has the label; the message describes the known state.
     """
     seen = False
     with contextlib.suppress(TimeoutError):

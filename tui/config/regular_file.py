@@ -1,4 +1,4 @@
-"""Reads files that a user, a script or a reply names: only regular ones, and only up to a limit.
+"""Reads files that a user, a script or a reply names: only regular files, and only up to a limit.
 
 A pipe or a device in place of a file would never end, or block.
 """

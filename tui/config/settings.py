@@ -42,8 +42,8 @@ class Context:
     """Regions to list; the first is where a profile without a region is launched."""
 
     namespaces: list[str] = field(default_factory=list)
-    """Namespaces of a cluster to list; the first is where a profile without one is launched. If empty, all
-    readable ones, and the kubeconfig's for a launch."""
+    """Namespaces of a cluster to list; the first is where a profile without a namespace is launched. If
+    empty, all readable namespaces are listed, and a launch uses the namespace of the kubeconfig."""
 
     kubeconfig: str = ""
     """File of a cluster's login; if empty, the first that exists of $KUBECONFIG, ~/.kube/config and the pod's
@@ -180,7 +180,7 @@ def members_of(settings: Settings, group: Context) -> Sequence[Context]:
 
 
 def choose_context(settings: Settings, name: str = "") -> Context:
-    """Return the context called `name`; by default the context that the settings name, or the first one.
+    """Return the context called `name`; by default the context that the settings name, or the first context.
     Raises SettingsError if no context has that name."""
     contexts = all_contexts(settings)
     requested = name or settings.context

@@ -61,7 +61,7 @@ STOP_SECONDS = 30.0
 _POLL = 0.03
 _CONNECT_SECONDS = 2.0
 _BUSY = "already runs on"
-"""Words in the message of a server that found another one on its state directory (`tui.emulator.lock`)."""
+"""Words in the message of a server that found another server on its state directory (`tui.emulator.lock`)."""
 _CREDENTIALS = struct.Struct("3i")
 
 _started: list[subprocess.Popen[bytes]] = []

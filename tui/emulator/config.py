@@ -35,14 +35,14 @@ class EmulatorConfig(BaseModel):
     documented for Vertex."""
 
     sample_period: float = Field(2.0, gt=0)
-    """Time between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
+    """Time between two samples of a replica's CPU, memory, network and GPU. The period of the cloud is 60."""
 
     simulate_accelerators: bool = False
     """Simulate time series of the accelerators that a machine type has but this machine lacks. The series
     have the label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)
-    """Time before a new attempt, and before a replica restarts on its machine. The service's is 17."""
+    """Time before a new attempt, and before a replica restarts on its machine. The service has 17."""
 
     end_delay_seconds: float = Field(0.0, ge=0)
     """Time between the end of the replicas and that of their job, up to minutes for the service."""
@@ -94,7 +94,7 @@ def load_config(path: Path) -> EmulatorConfig:
 def read_config(path: Path, model: type[Model]) -> Model:
     """Read `path`; a missing file means all defaults.
 
-    Raises ConfigError naming the file, the line or field, and what is wrong with it.
+    Raises ConfigError naming the file, the line or field, and the problem.
     """
     try:
         raw: Any = decode_yaml(read_regular(path, _MOST_BYTES)) if path.exists() else {}

@@ -146,7 +146,7 @@ class Change:
 
 
 def together(*changes: Change) -> Change:
-    """Combine changes into one that is written in one transaction."""
+    """Combine changes into a single change, which is written in one transaction."""
 
     def write(db: sqlite3.Connection) -> None:
         for change in changes:

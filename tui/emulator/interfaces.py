@@ -62,7 +62,7 @@ class ResourceRecord:
         return f"projects/{self.project}/locations/{self.location}"
 
     def is_in(self, project: str, location: str) -> bool:
-        """Return whether a request's project (id or number) and location mean this resource's; `-` means
+        """Return whether a request's project (id or number) and location match this resource; `-` matches
         any."""
         ids = {"-", self.project, project_number(self.project)}
         return project in ids and location in {"-", self.location}

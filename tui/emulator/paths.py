@@ -161,7 +161,7 @@ class AttemptDir:
         return self.root.with_name(f"messages-{self.number}")
 
     commands = FileIn("commands.jsonl")
-    """Commands of the server to the runner as JSON lines, see `tui.emulator.runner.plan`."""
+    """Commands of the server to the runner as JSON lines; see `tui.emulator.runner.plan`."""
     gcloud_config = FileIn("gcloud")
     database = FileIn("runner.db")
     """The runner's record: processes, exit codes, samples. Read-only for the server."""
@@ -169,7 +169,7 @@ class AttemptDir:
     reaper = FileIn("reaper")
     """Pid, start in ticks and boot of the runner's parent."""
     reaped = FileIn("reaped")
-    """Ends of the processes that a killed runner left, see `tui.emulator.runner.reaper`."""
+    """Ends of the processes that a killed runner left; see `tui.emulator.runner.reaper`."""
 
     def output(self, replica: str, stream: str) -> Path:
         """Return the output file of one replica. `stream` is "stdout" or "stderr"."""

@@ -49,7 +49,7 @@ class Repaired:
 
 
 def repair(state: StateDir) -> list[Repaired]:
-    """Check the databases of a stopped emulator, and repair the damaged ones (blocking).
+    """Check the databases of a stopped emulator, and repair damaged databases (blocking).
 
     The objects of the emulated cluster are among them, unless it runs.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 _RESERVED = 0.1
 """Fraction of the memory that stays free, because some training steps need more memory than others."""
 _NO_LIMIT = 1 << 60
-"""cgroups v1 reports "no limit" as a number above this one."""
+"""Threshold above which cgroups v1 means "no limit"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def check_part(manifest: Manifest, node: int) -> None:
 
 
 def read_manifest(text: object) -> Manifest:
-    """Parse the manifest in a message. Raises PeerError for an unreadable one."""
+    """Parse the manifest in a message. Raises PeerError for an unreadable manifest."""
     try:
         return Manifest.from_json(str(text))
     except (CheckpointError, ValueError, KeyError, TypeError) as error:

@@ -173,7 +173,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
 
 
 def most_frequent(answers: Sequence[str]) -> str:
-    """Return the most frequent answer, the first one in case of a tie."""
+    """Return the most frequent answer; in a tie, the first of these answers."""
     return max(answers, key=answers.count)
 
 

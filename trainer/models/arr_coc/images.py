@@ -27,7 +27,7 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
     token.
 
     Raises:
-        DataError: for an aspect ratio beyond the limit.
+        DataError: if the aspect ratio exceeds the limit.
     """
     limit = min(MAX_ASPECT, most)
     if max(width, height) > limit * min(width, height):
@@ -37,7 +37,8 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
         scale = math.sqrt(least * cell**2 / (width * height))
         rows, columns = math.ceil(height * scale / cell), math.ceil(width * scale / cell)
     if rows * columns > most:
-        # In the processor's order: another order rounds 412 × 412 pixels to 7 × 7 tokens instead of 8 × 8.
+        # Follow the order of the processor, because another order rounds 412 × 412 pixels to 7 × 7 tokens
+        # instead of 8 × 8.
         scale = math.sqrt(width * height / (most * cell**2))
         # A root that rounds up must not lose the single row of the narrowest image.
         rows, columns = (max(1, math.floor(side / scale / cell)) for side in (height, width))

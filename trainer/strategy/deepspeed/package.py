@@ -26,7 +26,8 @@ def load_deepspeed(device: torch.device) -> Any:
     import deepspeed
     import deepspeed.ops
 
-    # The first use of the package would run a compiler for each operation, to detect which ones can be built.
+    # The first use of the package would run a compiler for each operation, to detect which operations can be
+    # built.
     vars(deepspeed.ops).setdefault("__compatible_ops__", {})
     deepspeed.utils.logger.setLevel(logging.ERROR)
     _load_muon_uncompiled()

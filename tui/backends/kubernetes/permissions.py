@@ -1,4 +1,4 @@
-"""Queries what the login may do (SelfSubjectAccessReview) before an operation is tried."""
+"""Queries the permissions of the login (SelfSubjectAccessReview) before an operation is tried."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Serving(ServingService):
             # A split may be sent again after a lost reply: it is idempotent.
             changed = await self._clients.caller.read(action, send, within=deadlines.CHANGE)
         except _Overtaken as error:
-            # The other change may be this one, if its reply was lost.
+            # The other change may be this change, if its reply was lost.
             now = await self.endpoint(endpoint)
             if shares(percents_of(now)) == shares(percents):
                 return now
@@ -236,7 +236,7 @@ def _deployed(pb: Pb, percent: int) -> Deployed:
 
 
 def _accelerator(spec: Pb) -> str:
-    """Return the accelerator's name in the API, or "" without an accelerator."""
+    """Return the accelerator's name in the API, or "" if there is no accelerator."""
     field = spec.DESCRIPTOR.fields_by_name["accelerator_type"]
     return field.enum_type.values_by_number[spec.accelerator_type].name if spec.accelerator_type else ""
 

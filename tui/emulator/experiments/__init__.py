@@ -1,1 +1,1 @@
-"""Vertex ML Metadata and TensorBoard: what the SDK's experiments write and read."""
+"""Vertex ML Metadata and TensorBoard, which the SDK uses for experiments."""

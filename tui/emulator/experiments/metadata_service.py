@@ -125,7 +125,7 @@ class MetadataServer:
         return self._graph({link.target for link in events}, {execution.name}, events)
 
     async def artifact_lineage(self, request: Pb) -> Pb:
-        """Return what an artifact was made from and what was made from it, up to `max_hops` events away."""
+        """Return the ancestors and descendants of an artifact, up to `max_hops` events away."""
         if not 0 <= request.max_hops <= MAX_HOPS:
             raise invalid(("max_hops", f"must be 0 to {MAX_HOPS}, not {request.max_hops}"))
         if request.filter:

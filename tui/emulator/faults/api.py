@@ -1,4 +1,4 @@
-"""Faults of the API on request, by method of every service: the network's and the service's.
+"""Faults of the API on request, by method of every service: faults of the network and of the service.
 
 The faults are applied in one place: between the protocol (gRPC or REST, HTTP for the buckets) and the handler
 of a method. A pattern with shell wildcards selects methods, ignoring case: `GetCustomJob`, `JobService.*`,

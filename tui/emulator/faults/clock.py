@@ -22,7 +22,7 @@ def set_offset(offset: float, limit: Limit) -> None:
 
 
 def fields() -> dict[str, float]:
-    """Return the fields that the admin shows: `offset` in seconds, 0 without a fault."""
+    """Return the fields that the admin shows: `offset` in seconds, which is 0 if no fault is in force."""
     return {"offset": _current_ns() / 1e9, "left_seconds": _limit.fields()["left_seconds"]}
 
 

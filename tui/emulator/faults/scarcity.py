@@ -16,7 +16,8 @@ from tui.emulator.faults.limit import Limit
 
 @dataclass(frozen=True, slots=True)
 class Scarcity:
-    """What new jobs lack. `quota` is a metric such as `custom_model_training_nvidia_l4_gpus`, or `*`."""
+    """The resources that new jobs lack. `quota` is a metric such as `custom_model_training_nvidia_l4_gpus`,
+    or `*`."""
 
     quota: str = ""
     stockout: bool = False

@@ -114,7 +114,8 @@ def _command(targets: Targets, options: Options | None, do: str) -> Answer:
     TIMES,
 )
 def scarcity(targets: Targets, options: Options | None) -> Answer:
-    """Set what new jobs lack, from now on; without options, clear it. --times counts jobs."""
+    """Set the resources that new jobs lack from now on; without options, clear the fault. --times counts
+    jobs."""
     from tui.emulator.faults.scarcity import Scarcity  # noqa: PLC0415
 
     active = targets.parts.running.scarcity

@@ -42,7 +42,7 @@ _WORDS_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^."'][^."]*"""
 
 
 def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
-    """Parse a filter; an empty one matches everything.
+    """Parse a filter; an empty filter matches everything.
 
     Raises FilterError with a sentence and the position.
     """

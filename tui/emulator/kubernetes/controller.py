@@ -70,7 +70,7 @@ class Controller(ABC):
         """
 
     async def started(self) -> None:  # noqa: B027 - optional hook
-        """Prepare before the first key, e.g. resume what a stopped server left."""
+        """Prepare before the first key, e.g. resume the work of a stopped server."""
 
     def enqueue(self, key: Key, delay: float = 0.0) -> None:
         """Reconcile a key after `delay` seconds, or earlier if it is already due."""

@@ -1,4 +1,4 @@
-"""The history of changes, and subscriptions to new ones."""
+"""The history of changes, and subscriptions to new changes."""
 
 from __future__ import annotations
 

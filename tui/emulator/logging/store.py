@@ -1,9 +1,9 @@
 """Log entries and the read offset of each output file, in one SQLite file (WAL).
 
 Entries are clustered by source (one log of one resource), then timestamp and insert_id; a list over several
-sources merges their entries. Older entries are in compressed blocks (`entry_blocks`), newer ones in rows. One
-thread does all writes, so an entry and the offset after it are stored in one transaction; reads have their
-own threads and connections and never wait for a write.
+sources merges their entries. Older entries are in compressed blocks (`entry_blocks`), newer entries in rows.
+One thread does all writes, so an entry and the offset after it are stored in one transaction; reads have
+their own threads and connections and never wait for a write.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class EntryStore:
     def source(
         self, project: str, log_name: str, resource_type: str, resource_labels: Mapping[str, str]
     ) -> LogSource:
-        """Return the source with these properties, creating a new one."""
+        """Return the source with these properties, creating the source if necessary."""
         labels = json.dumps(dict(resource_labels), sort_keys=True, ensure_ascii=False)
         key = (project, log_name, resource_type, labels)
         if key not in self._known:

@@ -53,7 +53,7 @@ class TailSessions:
         self._open: Counter[str] = Counter()
 
     async def serve(self, requests: AsyncIterator[Pb]) -> AsyncIterator[Pb]:
-        """Run one session: the first request opens it, later ones have no effect.
+        """Run one session: the first request opens it, later requests have no effect.
 
         Raises WireError: INVALID_ARGUMENT, RESOURCE_EXHAUSTED for the eleventh session of a project,
         UNAVAILABLE for a broken stream (a fault).

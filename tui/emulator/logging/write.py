@@ -1,4 +1,5 @@
-"""WriteLogEntries: complete the entries, refuse invalid ones as the service does, store the others once."""
+"""WriteLogEntries: complete the entries, refuse invalid entries as the service does, and store the other
+entries once."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ class EmulatedMetric:
         return self.type.removeprefix(TRAINING_PREFIX)
 
     def descriptor(self, project: str, sample_period: float) -> metric_pb2.MetricDescriptor:
-        """Return the metric's descriptor; `sample_period` is the emulator's, in seconds."""
+        """Return the metric's descriptor; `sample_period` is the sample period of the emulator, in
+        seconds."""
         descriptor = metric_pb2.MetricDescriptor(
             name=f"projects/{project}/metricDescriptors/{self.type}",
             type=self.type,

@@ -19,7 +19,8 @@ ROOT = ""
 
 
 def root_detail(pb: Pb, name: str, plan: PipelinePlan, number: int, end: Any = None) -> Pb:
-    """Return the detail of the pipeline itself; `name` is the pipeline's, `end` its time."""
+    """Return the detail of the pipeline itself; `name` is the name of the pipeline, and `end` is its end
+    time."""
     root = TaskDetailPb(task_id=number, task_name=name, state=getattr(_States, plan.status.value))
     root.create_time.CopyFrom(pb.create_time)
     if pb.HasField("start_time"):

@@ -69,7 +69,7 @@ class Launch:
     name: str
     """Default display name of a job."""
     parent: str
-    """The location that the flags name; by default the pipeline's."""
+    """The location that the flags name; by default the location of the pipeline."""
     pipeline: str
     """Name of the pipeline job."""
 

@@ -174,7 +174,7 @@ class RunningPipeline:
         await self._end(State.PIPELINE_STATE_FAILED, code, message, PipelinePlan(TaskStatus.FAILED))
 
     async def _plan(self) -> PipelinePlan:
-        """Plan what has changed. Raises TooManyTasks, BadPipeline, BadInput."""
+        """Plan the changed tasks. Raises TooManyTasks, BadPipeline, BadInput."""
         recorded, self._recorded = self._recorded, []
         cancelled = self.job.cancelled.is_set()
         planning = partial(self._planned, recorded, cancelled)
@@ -215,7 +215,7 @@ class RunningPipeline:
         }
 
     async def _advance(self) -> bool:
-        """Read the results of tasks and start the ready ones; return whether anything changed."""
+        """Read the results of tasks and start the ready tasks; return whether anything changed."""
         ended = await self._observe()
         now = await self._plan()
         if self.job.cancelled.is_set():

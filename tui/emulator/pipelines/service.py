@@ -1,8 +1,8 @@
 """PipelineService for pipeline jobs: create, get, list, cancel, delete; `batch` has the batches.
 
 Vertex does not document the following behaviour, so the emulator chooses it: cancelling an ended job and
-deleting one that has not ended are FAILED_PRECONDITION; deleting a job leaves the custom jobs of its tasks;
-an id is unique in the whole emulator.
+deleting an active job are FAILED_PRECONDITION; deleting a job leaves the custom jobs of its tasks; an id is
+unique in the whole emulator.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def not_found(kind: str, name: str) -> WireError:
 
 
 def failed_precondition(subject: str, description: str) -> WireError:
-    """Return FAILED_PRECONDITION that states what must change first."""
+    """Return FAILED_PRECONDITION with a message that names the required change."""
     violation = error_details_pb2.PreconditionFailure.Violation(
         type="STATE", subject=subject, description=description
     )

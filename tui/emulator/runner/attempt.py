@@ -1,7 +1,7 @@
 """One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR [again]`.
 
 It acts as the machines' node agents. It has a separate session, outlives the server, and ends when no
-descendant of any replica is left. Its parent (`reaper`) starts another runner if this one is killed. The
+descendant of any replica is left. Its parent (`reaper`) starts another runner if this runner is killed. The
 module uses only the standard library, so that it stays small.
 
 A replica ends as a container does: when its first process ends, the runner kills all its other processes. The
@@ -213,7 +213,7 @@ class AttemptRunner:
         return False
 
     def _reaped_since(self, offset: int) -> tuple[list[tuple[int, int, int, int, float]], int]:
-        """Return what the reaper recorded from `offset` on, and where that ends."""
+        """Return the reaper's records from `offset` on, and the offset of their end."""
         try:
             text = self.home.reaped.read_bytes()[offset:]
         except OSError:

@@ -140,7 +140,8 @@ def read_processes(path: Path) -> list[tuple[int, int]]:
 
 
 def read_status(path: Path) -> AttemptStatus | None:
-    """Return the recorded status, or None without a record. Raises sqlite3.Error when it can't be read."""
+    """Return the recorded status, or None if there is no record. Raises sqlite3.Error when it can't be
+    read."""
     with reading(path) as db:
         if db is None:
             return None

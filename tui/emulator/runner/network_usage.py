@@ -73,7 +73,7 @@ def _parse_socket(message: bytes, by_inode: dict[int, SocketBytes]) -> None:
         size, kind = _ATTRIBUTE.unpack_from(message, at)
         if size < _ATTRIBUTE.size:
             return
-        # Listening and closing sockets have no tcp_info, or a shorter one.
+        # Listening and closing sockets have no tcp_info, or a shorter structure.
         if kind == _INET_DIAG_INFO and size >= _ATTRIBUTE.size + _BYTES_RECEIVED + 8:
             sent, received = struct.unpack_from("=QQ", message, at + _ATTRIBUTE.size + _BYTES_ACKED)
             by_inode[inode] = SocketBytes(cookie, received, sent)

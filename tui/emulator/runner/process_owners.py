@@ -34,7 +34,8 @@ class ProcessOwners:
         pid."""
         me = os.getpid()
         top = self._reaper if self._reaper == os.getppid() else me
-        # Parents come before their children, so a parent's owner is known before its children's.
+        # Parents come before their children, so the owner of a parent is known before the owners of its
+        # children.
         family = [p for p in process_tree.descendants(process_tree.scan(), [top]) if p.pid not in {me, top}]
         owner: dict[int, str] = {}
         orphans = []

@@ -192,7 +192,7 @@ def _replica_variables(
     """Return the variables with the names of this replica, its host and its directories.
 
     HOSTNAME has the format of a pod's name and is the same in every attempt, as after a maintenance. TMPDIR
-    is a short link to the working directory, see `tui.emulator.runner.replica_start`.
+    is a short link to the working directory; see `tui.emulator.runner.replica_start`.
     """
     digest = hashlib.sha256(f"{record.id}/{attempt}/{address.id}".encode()).hexdigest()[:10]
     name = hashlib.sha256(record.id.encode()).hexdigest()[:10]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def present() -> tuple[int, ...]:
-    """Return the indices of the usable devices: the driver's, or those in this process's
-    CUDA_VISIBLE_DEVICES."""
+    """Return the indices of the usable devices: the devices of the driver, or the devices in
+    CUDA_VISIBLE_DEVICES of this process."""
     names = [p.name.removeprefix("nvidia") for p in Path("/dev").glob("nvidia[0-9]*")]
     indices = sorted(int(name) for name in names if name.isdigit())
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")

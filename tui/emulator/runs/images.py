@@ -114,7 +114,7 @@ def torch_missing(argv: Sequence[str]) -> CannotRun | None:
 
 
 def container_torch_missing(image: str, command: Sequence[str]) -> CannotRun | None:
-    """`torch_missing` for a container whose image has no program of the user's."""
+    """Return `torch_missing` for a container whose image has no program in the user's table."""
     argv = _resolved(command) or ProgramTable.of({}).entry_point(image)
     return torch_missing(argv) if argv else None
 

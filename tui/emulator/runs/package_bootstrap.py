@@ -49,7 +49,7 @@ def main() -> None:
 
 def run(command: list[str]) -> int:
     """Run the module; return its exit code, 128 + signal if a signal ended it."""
-    # The emulator signals every process of the replica; this one has to outlive the module.
+    # The emulator signals every process of the replica; this process has to outlive the module.
     for number in (signal.SIGINT, signal.SIGTERM):
         # A handler, since the module would inherit SIG_IGN.
         signal.signal(number, lambda *_: None)
@@ -91,8 +91,8 @@ def fetch(requirements: list[str], target: str) -> None:
     """Install missing requirements and their dependencies, except those that this machine meets."""
     print(f"Installing requirements of the job: {', '.join(requirements)}", flush=True)  # noqa: T201
     report = Path.cwd() / "requirements.json"
-    # With a target, pip would fetch everything again, even torch. A dry run without a target finds what is
-    # missing.
+    # With a target, pip would fetch everything again, even torch. A dry run without a target finds the
+    # missing packages.
     env = {name: value for name, value in os.environ.items() if name != "PIP_TARGET"}
     look = [*_PIP, "install", *_FETCH.split(), "--dry-run", "--report", str(report), *requirements]
     if subprocess.run(look, env=env, check=False).returncode:

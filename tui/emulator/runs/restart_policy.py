@@ -69,7 +69,7 @@ CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "CANCELE
 
 
 def decide(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
-    """Decide what follows an attempt whose `outcome` is set."""
+    """Decide how the job continues after an attempt whose `outcome` is set."""
     if status.outcome == "succeeded":
         return EndOfAttempt(State.JOB_STATE_SUCCEEDED)
     if about.cancelling:

@@ -78,7 +78,8 @@ class Deployments:
             raise
 
     async def retire(self, endpoint: str, deployed_id: str) -> None:
-        """End a server that receives no more predictions, once it has answered the pending ones."""
+        """End a server that receives no more predictions, once the server has answered the pending
+        predictions."""
         server = self.server(endpoint, deployed_id)
         if server is not None:
             await server.drained()

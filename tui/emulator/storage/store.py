@@ -260,7 +260,7 @@ class BucketStore:
 
         Raises:
             StoreError: 404 for the bucket, 412, 409 where one name would be a file and a folder.
-            OSError: for a full disk.
+            OSError: if the disk is full.
         """
         bucket, name = new.bucket, new.name
         path = self.path(bucket, name)

@@ -30,7 +30,8 @@ _SHAPES = (0.5, 1.0, 2.0)
 _BETAS = (0.02, 0.1, 0.5, 2.0)
 _SIZES = (0.1, 1.0, 10.0, 100.0)
 _NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 0.5)
-"""Grid of the kernel: exponents, rates as fractions of a curve, and variances relative to the level's."""
+"""Grid of the kernel: exponents, rates as fractions of a curve, and variances relative to that of the
+level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Kernels:
     noise: Array
 
     def between(self, left: Array, right: Array) -> Array:
-        """Return the covariances of two sets of times, with the level's, without noise; kernels are axis
-        0."""
+        """Return the covariances of two sets of times, including the level and without noise; kernels are
+        axis 0."""
         spread = left[:, None] + right[None, :]
         shape, beta, size = (parameter[:, None, None] for parameter in (self.shape, self.beta, self.size))
         return 1.0 + size * (beta / (spread + beta)) ** shape

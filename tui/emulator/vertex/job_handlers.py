@@ -1,7 +1,6 @@
 """Get, list, cancel and delete for every kind of job.
 
-Vertex does not document what happens when a client deletes a job that has not ended; it is
-FAILED_PRECONDITION here.
+Vertex does not document the deletion of a job that has not ended; the emulator answers FAILED_PRECONDITION.
 """
 
 from __future__ import annotations
@@ -168,7 +167,7 @@ class JobHandlers(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class EmulatedKind:
-    """What a kind of job declares to the emulator; `Kind.emulated` of the console's kinds names it."""
+    """The declaration of a kind of job for the emulator; `Kind.emulated` of the console's kinds names it."""
 
     table: type[ResourceTable[Any]]
     handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]

@@ -88,7 +88,7 @@ async def call_within(
 ) -> None:
     """Call a method of the API as the work of an operation that is already stored.
 
-    The method's reply ends this operation instead of a new one. Raises WireError.
+    The method's reply ends this operation instead of a new operation. Raises WireError.
     """
     token = _within.set(running)
     try:

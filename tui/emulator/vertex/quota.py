@@ -171,7 +171,7 @@ def _claim(job: CustomJob) -> _Claim:
 
 
 def check_quotas(config: EmulatorConfig) -> None:
-    """Refuse limits of unknown metrics. Raises ConfigError naming the metric, and similar known ones."""
+    """Refuse limits of unknown metrics. Raises ConfigError naming the metric and similar known metrics."""
     known = all_quota_metrics()
     for key, limit in config.quotas.items():
         metric = key.removeprefix(f"{SERVICE}/").partition("@")[0]

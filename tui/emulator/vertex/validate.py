@@ -1,7 +1,7 @@
 """Server-side checks of a new custom job: one small function per rule. All problems are reported at once.
 
 The rules refuse only what the documentation excludes (docs/facts/vertex.md 1, 2 and 8). A problem is a field
-path and a sentence: what is wrong, and what is valid.
+path and a sentence that names the error and the valid values.
 """
 
 from __future__ import annotations

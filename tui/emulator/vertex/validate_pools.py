@@ -13,7 +13,7 @@ from tui.emulator.messages import Pb
 from tui.emulator.storage.names import uri_problem
 
 Problem = tuple[str, str]
-"""Field path, and a sentence on what is wrong and what is valid."""
+"""Field path, and a sentence that names the error and the valid values."""
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 DISK_GB = range(100, 64_001)

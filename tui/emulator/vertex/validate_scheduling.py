@@ -1,4 +1,5 @@
-"""Checks of scheduling and what its strategy requires of the job (docs/facts/vertex.md 1.6, 3.9, 8.4)."""
+"""Checks of scheduling and of the job's requirements for its strategy (docs/facts/vertex.md 1.6, 3.9,
+8.4)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class JobCreation:
                 return job_made
             raise AlreadyExists(error.message, fix="Use another name, or delete the other job.") from error
         except BackendError as error:
-            # These errors leave open whether the server acted; any other one is a refusal.
+            # These errors leave open whether the server acted; any other error is a refusal.
             if type(error) not in (Unavailable, BackendError):
                 raise
             return await created_job(request, error, self.launched, "cluster", waits=LOOK_AGAIN)
@@ -110,7 +110,7 @@ async def apply(
 
 
 def _split(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """Split the manifest into the job (the last one) and the other objects."""
+    """Split the manifest into the job, which is the last job in the list, and the other objects."""
     items = list(resource.get("items") or ()) if resource.get("kind") == "List" else [resource]
     at_job = next((i for i in reversed(range(len(items))) if workload_of(items[i]) is not None), None)
     if at_job is None:

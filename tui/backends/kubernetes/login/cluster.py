@@ -32,7 +32,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The credentials of every call. Job names contain `cluster`; `namespace` is the kubeconfig's."""
+    """The credentials of every call. Job names contain `cluster`; `namespace` is the namespace of the
+    kubeconfig."""
 
     server: str
     cluster: str

@@ -1,4 +1,4 @@
-"""Describes gaps in the logs of pods: what is lost, why, and how to avoid it."""
+"""Describes gaps in the logs of pods: the loss, its cause and its prevention."""
 
 from __future__ import annotations
 

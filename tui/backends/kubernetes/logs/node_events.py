@@ -1,7 +1,7 @@
 """Events of the nodes of a job's pods: they may explain why a pod ended when its own events don't.
 
 Events of nodes are in the namespace `default`. The job's nodes are known from existing pods, and from the
-scheduler's events about deleted ones.
+scheduler's events about deleted pods.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class NodeEvents:
             yield from self._entries(node, event)
 
     def add(self, event: Obj) -> Iterator[LogEntry]:
-        """Handle an event about a node. Yields its entry if the node is the job's."""
+        """Handle an event about a node. Yields its entry if the node has run the job."""
         node, meta = (
             str(mapping(event.get("involvedObject")).get("name") or ""),
             mapping(event.get("metadata")),

@@ -75,8 +75,8 @@ def replaced_pods(
     """Return the pods of the job with the uid `job` that ran and are not `present`, as generations, oldest
     first.
 
-    `is_own` checks whether an event is about a pod named like the job's; `replica_of` returns the replica in
-    a pod's name, or "".
+    `is_own` checks whether an event is about a pod with a name of this job; `replica_of` returns the replica
+    in a pod's name, or "".
     """
     now = list(present)
     generations = _generations(_gone(events, job, is_own, replica_of, {pod.uid for pod in now}))

@@ -44,7 +44,7 @@ class ClusterProbe:
                     patience=PATIENCE,
                 )
             except (PermissionDenied, NotFound):
-                # The cluster has answered. The watches report what the login may not read.
+                # The cluster has answered. The watches report missing permissions.
                 self.error = None
             except BackendError as error:
                 self.error = error

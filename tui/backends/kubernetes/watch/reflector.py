@@ -126,7 +126,7 @@ class Reflector(Generic[T]):
             await self._pause(self._wait(lasted, broke))
 
     def _wait(self, lasted: bool, broke: BackendError | None) -> float:
-        """Return the seconds before the next attempt, after a watch that lasted or one that failed."""
+        """Return the seconds before the next attempt, after a watch that lasted or failed."""
         if lasted:
             # A broken stream counts as a failure only if it can't be reopened.
             self._failures = 0

@@ -236,7 +236,7 @@ class VertexJobs(JobService):
         try:
             return await self._call.once(action, send, within=deadlines.CREATE)
         except BackendError as error:
-            # These errors leave open whether the service acted; any other one is a refusal.
+            # These errors leave open whether the service acted; any other error is a refusal.
             if type(error) not in (Unavailable, BackendError, QuotaExceeded):
                 raise
             return await self._created(request, error)

@@ -89,8 +89,8 @@ def receipt(pbs: Iterable[Any]) -> Receipt:
             late = seconds - own_seconds
     if newest == (0, 0):
         return Receipt()
-    # If many entries are buffered, the late ones are sent first because they are older. Their receive times
-    # do not bound those of the rest.
+    # If many entries are buffered, the late entries are sent first because they are older. Their receive
+    # times do not bound those of the rest.
     return Receipt(time_of(*newest), time_of(*min(newest, newest_own)), late)
 
 

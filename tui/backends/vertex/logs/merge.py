@@ -54,7 +54,7 @@ class LogMerger:
         return sum(len(generation.keys) for generation in self._generations)
 
     def fresh(self, entries: Iterable[LogEntry], received: datetime | None = None) -> list[LogEntry]:
-        """Mark ordered entries as seen and return the new ones.
+        """Mark ordered entries as seen and return the new entries.
 
         `received` is the newest receive time of these entries, if known.
         """

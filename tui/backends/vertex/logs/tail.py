@@ -57,7 +57,7 @@ MOST_DRAIN = float(convert.MOST_LATE)
 """Maximum wait in seconds after a job's end for entries that are as late as earlier entries were."""
 SILENT = "the open stream delivers no entries"
 DEAF_SECONDS = 3.0
-"""Seconds beyond the overlap within which a working stream delivers what a list has found."""
+"""Seconds beyond the overlap within which a working stream delivers the entries that a list has found."""
 
 
 class LogTail:
@@ -322,8 +322,8 @@ class LogTail:
         return None if self._open_stream is None or lists else self._beat.due
 
     async def _replace_silent_stream(self, now: float) -> None:
-        """Poll, and open another stream later, because the current stream has not delivered what a list has
-        found."""
+        """Poll, and open another stream later, because the current stream has not delivered the entries that
+        a list has found."""
         self._beat.deaf_at = None
         if self._open_stream is not None:
             await self._close_stream()
@@ -396,7 +396,7 @@ class LogTail:
 
     async def _list_new(self, listing: ListInProgress) -> int:
         """Read the entries received since shortly before the newest known one. Return the number of new
-        ones."""
+        entries."""
         coverage, stream = self._coverage, self._open_stream
         lower, begin = coverage.lower, coverage.begin()
         newest = self._merger.newest if coverage.seam is None else coverage.seam.newest
@@ -404,7 +404,7 @@ class LogTail:
             # Without receive times, use the entries' own times.
             behind = newest - coverage.overlap
             lower = behind if lower is None else max(lower, behind)
-        # The stream delivers what was received since its first message. Otherwise a list would run after a
+        # The stream delivers entries received since its first message. Otherwise a list would run after a
         # busy log for ever.
         seam = stream is not None and stream.seam_open and self._draining is None
         heard = stream.heard if seam and stream is not None else None
@@ -484,7 +484,7 @@ class LogTail:
             asyncio.get_running_loop().run_in_executor(None, trim)
 
     def _search_hole(self, fresh: int, now: float, *, last: bool = False) -> bool:
-        """Report what is still missing, or list again. Return whether the hole is closed."""
+        """Report the entries that are still missing, or list again. Return whether the hole is closed."""
         closed = self._holes.close(fresh, self._merger.newest, now, last=last)
         if not closed:
             self._times.list_at = now + SETTLE

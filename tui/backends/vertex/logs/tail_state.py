@@ -1,6 +1,6 @@
 """The state of a followed log: its phase, and the data of the stream, the list and the holes.
 
-Numbers are times of the event loop in seconds; datetimes are the service's.
+Numbers are times of the event loop in seconds; datetimes are times of the service.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class MissingRange:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Lists that check whether a quiet stream still delivers every entry. Times are the event loop's."""
+    """Lists that check whether a quiet stream still delivers every entry. Times are in the event loop's
+    clock."""
 
     due: float
     deaf_at: float | None = None
@@ -194,7 +195,7 @@ class Holes:
         return self.missing
 
     def close(self, filled: int, newest: datetime | None, now: float, *, last: bool) -> bool:
-        """Count the entries that a list has returned and report what is still missing.
+        """Count the entries that a list has returned and report the entries that are still missing.
 
         Return False if another list should search first.
         """

@@ -150,6 +150,6 @@ class TasksLog:
         names, late = set(new), timedelta(seconds=2 * self._every)
         starts = [task.start_time for task in job.tasks if names & set(task.jobs)]
         known = [start for start in starts if start is not None]
-        # The service's clock may differ from this machine's.
+        # The service's clock may differ from the clock of this machine.
         lower = min(known) if len(known) == len(starts) else datetime.now(UTC) - late
         return min(received, lower - late)

@@ -24,7 +24,7 @@ def has_rules(schema: Obj) -> bool:
 
 
 def rule_causes(resource: ApiResource, obj: Obj) -> Iterator[FieldCause]:
-    """Yield what the rules of a type refuse in an object that fits its schema."""
+    """Yield the violations of a type's rules in an object that fits the schema."""
     if resource.kind == "TrainJob" and resource.group == TRAINER:
         yield from _train_job(obj)
     elif resource.kind == "JobSet":

@@ -13,7 +13,8 @@ from typing import Any
 Obj = Mapping[str, Any]
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-"""Accepted media types. kubectl requests the one with `@`, which is invalid, but refuses it in a reply."""
+"""Accepted media types. kubectl requests the type with `@`, which is invalid, but refuses this type in a
+reply."""
 
 
 def encode(document: Obj) -> bytes:

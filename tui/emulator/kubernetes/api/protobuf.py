@@ -113,7 +113,7 @@ def _decode(data: bytes, message: Message) -> Obj:
             entry = _decode(_bytes(value), {1: ("key", str), 2: ("value", kind["map"])})
             fields.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
         elif value != b"" or not isinstance(kind, type):
-            # An unset string is encoded as an empty one.
+            # An unset string is encoded as an empty string.
             fields[name] = _value(value, kind)
     return fields
 

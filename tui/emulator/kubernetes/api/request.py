@@ -123,7 +123,7 @@ async def read_body(request: Request) -> bytes:
 
 
 async def read_object(request: Request, refused: Refused | None = None) -> Obj:
-    """Return the object in the body; `refused` builds the error for an unreadable one. Raises BadRequest if
+    """Return the object in the body; `refused` builds the error for an unreadable body. Raises BadRequest if
     the body is not an object and UnsupportedMediaType for an unsupported media type."""
     kind = media_type(request)
     body = await read_body(request)

@@ -28,7 +28,7 @@ class NodeFaults:
     nodes: Nodes
 
     def verbs(self) -> dict[str, Callable[[Obj], Obj]]:
-        """Return the handlers of the admin API by `do`, see `api/admin.py`::
+        """Return the handlers of the admin API by `do`; see `api/admin.py`::
 
         {"do": "evict", "namespace": N, "pod": P}
         {"do": "oom", "namespace": N, "pod": P, "container": C}

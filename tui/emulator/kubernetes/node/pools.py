@@ -1,4 +1,4 @@
-"""The settings of node pools, and Node objects that look like GKE's."""
+"""The settings of node pools, and Node objects like those of GKE."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NodePool(BaseModel):
     """Simulate the use of missing accelerators; a real device is never simulated."""
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
-    """Taints in REST format, in addition to GKE's."""
+    """Taints in REST format, in addition to the taints of GKE."""
 
 
 DEFAULT_POOLS: tuple[NodePool, ...] = (

@@ -1,7 +1,7 @@
 """Controllers of jobs, and an index of owned objects, which avoids scanning an entire namespace.
 
-Only the controller itself creates what its objects own, so the objects it has seen and created are complete,
-even while its watch is behind the store.
+Only the controller itself creates the owned objects, so its index of observed and created objects is
+complete, even while its watch is behind the store.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _quota(pool: NodePool) -> Obj:
 
 
 def create_missing(objects: Objects, objs: Iterable[Obj]) -> None:
-    """Create the missing objects; existing ones stay unchanged.
+    """Create the missing objects; existing objects stay unchanged.
 
     Objects in namespaces that the settings leave out are skipped.
     """

@@ -269,7 +269,7 @@ ENTRY_FIELDS: FieldTable[StoredEntry] = FieldTable(
 )
 
 
-# The source decides what it can; the rest of its entries stays undecided.
+# Conditions on the source are decided here; conditions on the entries stay undecided.
 
 
 def _undecided(name: str) -> Callable[[tuple[str, ...]], FilterField[LogSource]]:

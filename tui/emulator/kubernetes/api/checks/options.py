@@ -115,7 +115,7 @@ async def delete_options(request: Request) -> Obj:
 
 
 def propagation(options: Obj, resource: ApiResource) -> Propagation:
-    """Return what happens to the dependents of a deleted object."""
+    """Return the propagation policy for the dependents of a deleted object."""
     policy = options.get("propagationPolicy")
     if policy in _PROPAGATIONS:
         return _PROPAGATIONS[policy]

@@ -61,8 +61,8 @@ def check_applied(resource: ApiResource, obj: Obj) -> None:
 
 
 def _type_errors(resource: ApiResource, obj: Obj) -> Iterator[str]:
-    """Yield what a typed decoder refuses. Of a custom type that is the metadata; its schema is checked later,
-    field by field."""
+    """Yield the errors of a typed decoder. For a custom type it decodes only the metadata, because the schema
+    is checked later, field by field."""
     schema: Schema = types.schema(resource)
     if resource.custom:
         obj, schema = {"metadata": obj["metadata"]}, {"properties": {"metadata": child(schema, "metadata")}}

@@ -41,7 +41,7 @@ def leaves(obj: Obj, schema: Schema, *, parents: bool = False) -> dict[Path, Any
 
 
 def child(schema: Schema, field: str) -> Schema:
-    """Return the schema of an object's field, or an empty one if unknown."""
+    """Return the schema of an object's field, or an empty schema if the field is unknown."""
     field_schema = (schema.get("properties") or {}).get(field)
     if field_schema is None:
         field_schema = schema.get("additionalProperties")

@@ -65,7 +65,7 @@ class HostNames:
                 namespace = labels[at - 1]
             labels = labels[: at - 1] if at >= 2 else labels[:at]
         host = Host(namespace, labels[0])
-        # A sibling may start later: its name starts with the job's.
+        # A sibling may start later: its name starts with the name of the job.
         sibling = any(labels[0].startswith(f"{family}-") for family in self._families)
         if self._known(host) or (sibling and len(labels) <= 2):
             return host

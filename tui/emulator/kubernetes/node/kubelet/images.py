@@ -1,4 +1,4 @@
-"""Images: which images exist, how long a pull takes, and what the images run."""
+"""The simulated image registry: existing images, durations of pulls, and programs of images."""
 
 from __future__ import annotations
 

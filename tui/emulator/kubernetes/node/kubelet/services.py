@@ -45,7 +45,7 @@ class PodServices:
         return NamespaceLookup(self.objects, namespace)
 
     def node(self, name: str) -> Obj:
-        """Return the Node object, or an empty one if it was deleted."""
+        """Return the Node object, or an empty object if the node was deleted."""
         return self.objects.find(NODES, "", name) or {}
 
     def simulates(self, node: str) -> bool:

@@ -132,7 +132,7 @@ def conditions(
         same = old is not None and old.get("status") == condition["status"]
         since = old["lastTransitionTime"] if same and old and old.get("lastTransitionTime") else now
         result.append({"lastProbeTime": None, "lastTransitionTime": since, **condition})
-    # Keep conditions of other writers, such as the scheduler's.
+    # Keep conditions of other writers, such as the scheduler.
     return [*result, *known.values()]
 
 

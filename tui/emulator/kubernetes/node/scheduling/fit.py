@@ -119,7 +119,7 @@ def host_ports(spec: Obj) -> list[tuple[str, int]]:
 
 
 def tolerations(spec: Obj) -> list[Obj]:
-    """Return the pod's tolerations and GKE's for each extended resource it requests."""
+    """Return the tolerations of the pod, and those that GKE adds for each extended resource."""
     extended = [name for name in requests(spec) if "/" in name and name not in _CORE]
     added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in extended]
     return [*(spec.get("tolerations") or ()), *added]

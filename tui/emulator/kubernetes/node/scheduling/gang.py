@@ -43,7 +43,7 @@ class GangAttempt:
     members: int
     pending: int
     failed: list[tuple[Obj, Sequence[Refusal], str]] = field(default_factory=list)
-    """The pod, each node's refusal, and what the pod lacks on every node."""
+    """The pod, the refusal of each node, and the requirement that no node meets."""
 
     def too_few(self, pod: Obj, nodes: int) -> str:
         """Return the message for a pod whose siblings do not exist yet."""

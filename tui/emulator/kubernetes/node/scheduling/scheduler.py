@@ -208,7 +208,7 @@ class Scheduler:
             self._refuse(failed, attempt.explain(refusals, lacking, enough))
 
     def _ungated(self, pending: list[Obj]) -> list[Obj]:
-        """Return the pods without scheduling gates, and set the condition of gated ones."""
+        """Return the pods without scheduling gates, and set the condition of gated pods."""
         ready = []
         for pod in pending:
             if pod["spec"].get("schedulingGates"):
@@ -223,7 +223,7 @@ class Scheduler:
     def _fit(
         self, pod: Obj, rooms: Sequence[NodeRoom]
     ) -> tuple[NodeRoom | None, tuple[list[fit.Refusal], str]]:
-        """Return the node for a pod, or each node's refusal and what the pod lacks on every node."""
+        """Return the node for a pod, or the refusal of each node and the requirement that no node meets."""
         lacking = self._missing_claim(pod)
         if lacking:
             return None, (fit.nowhere(len(rooms)), lacking)

@@ -31,7 +31,7 @@ _PLACEMENT, _MARKS = ("nodeSelector", "tolerations", "schedulingGates"), ("label
 
 
 def jobset_causes(objects: Objects, jobset: Obj, old: Obj | None) -> Iterator[FieldCause]:
-    """Yield what the webhook refuses in a new or changed JobSet that has its defaults."""
+    """Yield the webhook's validation errors for a new or changed JobSet that has its defaults."""
     if old is not None:
         yield from _changes(jobset, old)
         return

@@ -136,8 +136,8 @@ class Assignment:
 
 
 def assign(quotas: KueueQuotas, queue: Queue, workload: Obj) -> Assignment:
-    """Choose a flavor for each resource of each pod set: the first that has room, or one that other workloads
-    use if none has."""
+    """Choose a flavor for each resource of each pod set: the first that has room, or a flavor that other
+    workloads use if no flavor has room."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
         spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])
@@ -178,7 +178,8 @@ def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
 def _assign_group(
     quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, amounts: Amounts
 ) -> dict[str, str]:
-    """Find one flavor for all resources of a group; without room, one that others use."""
+    """Find one flavor for all resources of a group; if no flavor has room, a flavor that other workloads
+    use."""
     reasons: list[str] = []
     taken_by_others = ""
     beyond = False

@@ -9,7 +9,7 @@ from tui.emulator.kubernetes.resources import Obj
 
 
 def cluster_queue_errors(queue: Obj, _old: Obj | None) -> Iterator[str]:
-    """Yield what the webhook refuses in a ClusterQueue."""
+    """Yield the webhook's validation errors for a ClusterQueue."""
     spec = queue.get("spec") or {}
     resources: set[str] = set()
     flavors: set[str] = set()

@@ -146,7 +146,7 @@ class _OneJob:
             spec = copy.deepcopy(launcher["spec"])
             spec["suspend"] = self.suspended
             if not self.suspended:
-                # Copy what a queue has set in the MPIJob in the meantime.
+                # Copy the fields that a queue has set in the MPIJob in the meantime.
                 template = mpi_objects.launcher_template(self.job)["spec"]
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:

@@ -1,7 +1,7 @@
 """PodGroups of jobs with a scheduling policy, whose pods start together or not at all.
 
 The operator creates PodGroups if started with a gang scheduler. Here a job's schedulingPolicy requests a
-PodGroup: Volcano's if it names a queue, else scheduler-plugins'.
+PodGroup, of Volcano if the policy names a queue, otherwise of scheduler-plugins.
 """
 
 from __future__ import annotations

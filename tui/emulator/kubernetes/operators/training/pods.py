@@ -52,7 +52,7 @@ def exit_code(kind: JobKind, pod: Obj) -> int:
 
 
 def has_master_role(kind: JobKind, job: Obj, replica_type: str, index: int) -> bool:
-    """Return whether the pod is the master, whose log and end are the job's."""
+    """Return whether the pod is the master, whose log and end represent the job."""
     masters = {"Master", "Chief"} & set(kind.specs(job))
     return replica_type in masters if masters else (replica_type == "Worker" and index == 0)
 

@@ -21,7 +21,7 @@ from tui.emulator.kubernetes.resources import Obj
 
 
 def reconcile_replicas(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Create missing replicas, delete surplus ones, and restart failed ones if allowed."""
+    """Create missing replicas, delete surplus replicas, and restart failed replicas if allowed."""
     for replica_type, replica in seen.kind.specs(seen.job).items():
         count = int(replica["replicas"])
         _reconcile_pods(seen, plan, replica_type, replica, count)

@@ -80,7 +80,7 @@ def _mark_gang(runtime: Runtime, job: Obj) -> None:
 
 
 def build_pod_group(trainjob: Obj, runtime: Runtime) -> Obj | None:
-    """Return the PodGroup, or None without a gang policy."""
+    """Return the PodGroup, or None if there is no gang policy."""
     if not runtime.gang:
         return None
     total: dict[str, Decimal] = {}
