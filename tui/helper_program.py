@@ -35,7 +35,7 @@ async def run_helper(
 ) -> HelperResult:
     """Run a program in a session of its own, without a terminal, and return its result.
 
-    Its processes are killed when the call fails or is cancelled. Raises OSError, TooMuchOutput or
+    Its processes are killed when the call fails or is cancelled. Raises OSError or TooMuchOutput or
     TimeoutError.
     """
     process = await asyncio.create_subprocess_exec(

@@ -45,7 +45,7 @@ class Handling:
 
 
 def end_at_once() -> None:
-    """Install the handler for the rest of the process."""
+    """Install the handler until the end of the process."""
     Handling(_end, signal.SIGINT).__enter__()
 
 

@@ -69,7 +69,7 @@ class Running:
 
     url: str
     folder: str
-    """The shown folder, on this machine or gs://."""
+    """The shown folder, on this machine or on gs://."""
     process: asyncio.subprocess.Process
 
     @property
@@ -78,7 +78,7 @@ class Running:
 
 
 async def events_of(backend: Backend, job: Job) -> str:
-    """Return the folder of the job's events on this machine, or gs://. Raises BackendError,
+    """Return the folder of the job's events, on this machine or on gs://. Raises BackendError or
     TensorBoardError."""
     # Storage belongs to one context.
     backend = backend.owner(job.name)

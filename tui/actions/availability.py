@@ -30,7 +30,7 @@ WRONG_STATE = "FAILED_PRECONDITION"
 
 
 class ActionRefusal(NamedTuple):
-    """The reason why an action can't run. `code` is the error code in `--json`, `exit_code` is for verbs."""
+    """The reason why an action can't run. `code` is the error code in `--json`; `exit_code` is for verbs."""
 
     reason: str
     fix: str = ""

@@ -273,7 +273,7 @@ class DisplayApp(App[Result]):
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:
         """Return whether a frame waits until the key is handled, because opening a screen lays it out several
-        times. The frame waits no longer than `KEY_WAIT`, however long this key or later keys take."""
+        times. The frame waits no longer than `KEY_WAIT`, even if this key or later keys take longer."""
         if not self.key_in_progress:
             self._for_key = None
             return False

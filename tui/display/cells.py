@@ -10,7 +10,7 @@ from rich.color import ColorSystem
 from textual.strip import Strip
 
 Chars = list[str | None]
-"""Characters by cell. The second cell of a wide character is "", a cell of unknown content is None."""
+"""Characters by cell. The second cell of a wide character is ""; a cell of unknown content is None."""
 CellStyles = list[str]
 """SGR parameters by cell."""
 

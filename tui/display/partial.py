@@ -1,7 +1,7 @@
 """Renders only the dirty lines of each widget.
 
 For a partial update Textual's compositor renders all lines of each visible widget and discards most of them.
-Moving a cursor one row on a screen of ten widgets spends half of the key's time on that.
+Moving a cursor one row on a screen of ten widgets spends half of the key's time on the discarded lines.
 """
 
 from __future__ import annotations

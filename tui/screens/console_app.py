@@ -97,7 +97,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         snapshot: Snapshot | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
-        """Set the contexts. `read_only` is the option; the settings and the context may be read-only too."""
+        """Set the contexts. `read_only` is the command-line option; the settings and the context may be
+        read-only too."""
         # Textual's constructor chooses the driver.
         self.output = settings.output
         super().__init__()

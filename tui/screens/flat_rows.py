@@ -57,7 +57,8 @@ class FlatRows(Generic[T]):
         text: Callable[[T], str],
         cells: Callable[[T], Cells],
     ) -> None:
-        """Set the list. `noun` names one item; `text` returns the searched text, `cells` returns a row."""
+        """Set the list. `noun` names one item; `text` returns the searched text, and `cells` returns a
+        row."""
         self._screen = screen
         self._noun = noun
         self._read = read

@@ -57,8 +57,8 @@ class FrameScreen(Screen[None]):
     def is_current(self) -> bool:
         """Whether the screen is visible: on top, or only below dialogs.
 
-        Textual's own property is also true for the screen below the top one, whatever covers it. That screen
-        would continue to show each change, which slows the keys down.
+        Textual's own property is also true for the screen below the top one, even if another screen covers
+        it. A covered screen would show each change and slow down the keys.
         """
         stack = self.app.screen_stack if self.is_running else []
         above = stack[stack.index(self) + 1 :] if self in stack else [self]
@@ -66,7 +66,8 @@ class FrameScreen(Screen[None]):
 
     @property
     def console(self) -> ConsoleApp:
-        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use it."""
+        """The app as a `ConsoleApp`. The screen of `tui.file_viewer` is in another app and does not use
+        it."""
         return cast("ConsoleApp", self.app)
 
     @property

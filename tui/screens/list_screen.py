@@ -108,7 +108,7 @@ class ListScreen(FrameScreen):
         return Content("")
 
     def marked_text(self) -> str:
-        """Return the number of marked rows, and of the parts that a key acts on with them."""
+        """Return the number of marked rows, and the number of their parts on which a key acts too."""
         marks, store = self.table.marks, self.console.store
         jobs = [store.jobs[name] for name in marks if name in store.jobs]
         parts = {part.name for job in jobs for part in store.parts_of(job)} - marks

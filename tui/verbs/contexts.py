@@ -1,4 +1,4 @@
-"""`vxtui contexts`."""
+"""Implements `vxtui contexts`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui doctor`."""
+"""Implements `vxtui doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui export`."""
+"""Implements `vxtui export`."""
 
 from __future__ import annotations
 

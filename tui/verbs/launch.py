@@ -1,4 +1,4 @@
-"""`vxtui launch`."""
+"""Implements `vxtui launch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui metrics`."""
+"""Implements `vxtui metrics`."""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ def _title(field: Field[Any]) -> str:
 
 
 def _room(widths: Sequence[int], usual: int) -> int:
-    """Return the width beside columns of these widths: the terminal's remaining width, or the usual width
-    without a terminal."""
+    """Return the width that these columns leave: the terminal's remaining width, or the usual width without a
+    terminal."""
     if not sys.stdout.isatty():
         return usual
     left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)

@@ -1,4 +1,4 @@
-"""`vxtui quotas`."""
+"""Implements `vxtui quotas`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Run:
 
     @property
     def one_context(self) -> Context:
-        """The open context, for a verb that needs a single context. Raises SettingsError, VerbFailure."""
+        """The open context, for a verb that needs a single context. Raises SettingsError or VerbFailure."""
         context = self.context
         if context.kind == "group":
             fix = " or ".join(f"--context {member}" for member in context.members)

@@ -1,4 +1,4 @@
-"""`vxtui tasks`."""
+"""Implements `vxtui tasks`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ USAGE = 2
 
 
 class OperationError(Exception):
-    """An operation failed. `code` is the error code in `--json`, `exit_code` is for verbs."""
+    """An operation failed. `code` is the error code in `--json`; `exit_code` is for verbs."""
 
     def __init__(
         self, message: str, *, fix: str = "", code: str = "INVALID_ARGUMENT", exit_code: int = USAGE

@@ -40,7 +40,7 @@ def decode_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, strict: bo
 
 def decode_yaml(text: str | bytes, loader: Any = None) -> Any:
     """Parse the first document of a YAML text; None if the text has no document. `loader` is a PyYAML loader,
-    by default a safe one. Raises YAMLError, ValueError."""
+    by default a safe one. Raises YAMLError or ValueError."""
     import yaml  # noqa: PLC0415 - JSON needs none
 
     loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)

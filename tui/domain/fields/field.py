@@ -48,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field(Column, Generic[R]):
-    """One field of a row. A field without `cell` appears only in `--json`, a field without `json` only as a
+    """One field of a row. A field without `cell` appears only in `--json`; a field without `json` is only a
     column."""
 
     cell: Callable[[R], Cell] | None = None

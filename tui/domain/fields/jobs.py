@@ -270,8 +270,8 @@ def job_fields(
     own: Iterable[Field[JobRow]] = (),
 ) -> tuple[Field[JobRow], ...]:
     """Return the fields of a list with jobs of these kinds; `own` are fields that the kinds add. `contexts`
-    is true for jobs of several contexts, `ids` is true if there is room for ids. Without `billed`, the cost
-    is an estimate. `place` is the kinds' word for a region."""
+    is true for jobs of several contexts, and `ids` is true if there is room for ids. Without `billed`, the
+    cost is an estimate. `place` is the kinds' word for a region."""
     without = {"id": not ids, "context": not contexts, "kind": len(kinds) < 2}
     titles = {"region": place.upper(), "cost": "COST" if billed else "WOULD COST"}
     fields = [

@@ -57,7 +57,7 @@ class RowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FormRow:
-    """One row. `path` has the file's spelling; `value` is shown, `raw` is the value in the file."""
+    """One row. `path` has the file's spelling; `value` is shown; `raw` is the value in the file."""
 
     key: str
     kind: RowKind

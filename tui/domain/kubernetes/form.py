@@ -79,7 +79,7 @@ _RUN_POLICY: list[_Row] = [
     ),
     (
         "schedulingPolicy minAvailable", "-gang", INTEGER,
-        "Pods that must be placed before any starts, with a gang scheduler.", "all of them",
+        "Pods that must be placed before any pod starts, with a gang scheduler.", "all of them",
     ),
     _SUSPEND,
     ("ttlSecondsAfterFinished", "-deleted after", INTEGER, "Seconds after its end.", "never"),

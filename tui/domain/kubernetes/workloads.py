@@ -123,7 +123,7 @@ def whole(value: Any) -> int | None:
 class ManifestGroup:
     """A replica group of a job, with paths from the job object.
 
-    `replicas` is None if a parameter sets the number. `template` is the path of the pod template, `pod` is
+    `replicas` is None if a parameter sets the number. `template` is the path of the pod template; `pod` is
     the path of its spec. A TrainJob has no pod template (its runtime has one), so `container` is the
     trainer's.
     """

@@ -78,7 +78,7 @@ def _accelerator(resources: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> float:
-    """Return an amount in cores, or in GB. The old field has numbers, the new field has texts with units."""
+    """Return an amount in cores, or in GB. The old field has numbers; the new field has texts with units."""
     name = new if resources.get(new) else old
     requested = resources.get(name)
     _known(name, requested)

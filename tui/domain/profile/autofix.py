@@ -24,7 +24,7 @@ class Fixed:
 
 
 def fixable(problem: Problem) -> bool:
-    """Return whether a problem has a fix without a choice for the user. A note changes nothing."""
+    """Return whether a problem has only one possible fix. A note changes nothing."""
     return bool(problem.edits) and problem.severity is not ProblemSeverity.NOTE
 
 

@@ -154,7 +154,7 @@ def has_one_task(pool: Mapping[str, Any]) -> bool:
 
 
 def repeated_keys(document: Document) -> list[Problem]:
-    """Return a warning for each key that appears twice, because gcloud warns too."""
+    """Return a warning for each key that appears twice, as gcloud does."""
     return [
         replace(
             problem,

@@ -12,7 +12,7 @@ from tui.domain.spec.values import PLACEHOLDER
 
 @dataclass(frozen=True, slots=True)
 class NameFacts:
-    """Values of the placeholders. `git` is a short commit, `date` is a date like 20261121."""
+    """Values of the placeholders. `git` is a short commit; `date` is a date like 20261121."""
 
     profile: str
     date: str

@@ -146,7 +146,7 @@ def write_file(reading: ScriptReading, name: str, text: str | None, *, append: b
     if path.startswith("/dev/"):
         return
     if text is None:
-        text = reading.unknown(f"what the script writes to {name} can't be followed")
+        text = reading.unknown(f"the script's output to {name} can't be followed")
     before = ""
     if append:
         try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _PIECE = 4096
-"""Bytes that the parser gets at once; between pieces it can be stopped."""
+"""Number of bytes that the parser gets per call; between calls it can be stopped."""
 _COMMENT_IN_QUOTES = re.compile(r"(?<=\s)`\s*#[^`\n]*`")
 
 

@@ -47,7 +47,7 @@ def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def trials_of(job: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of a job's runs, in total and at once: the numbers of trials of a tuning job."""
+    """Return the number of a job's runs, in total and in parallel, i.e. a tuning job's numbers of trials."""
     tuning = job.get("tuningJob") or {}
     trials = max(1, whole(tuning.get("maxTrialCount")))
     return trials, min(trials, max(1, whole(tuning.get("parallelTrialCount"))))

@@ -87,7 +87,8 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
 
 
 def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate:
-    """Return the hourly price of each task; the tasks' run times and some of their numbers are unknown."""
+    """Return the hourly price of each task; the tasks' run times, and the number of runs of some tasks, are
+    unknown."""
     lookup = _PriceLookup(table, region, "")
     tasks = []
     for task in known:

@@ -42,7 +42,7 @@ def _of_digest(digest: str) -> str:
     algorithm, _, encoded = digest.partition(":")
     size = _HEX.get(algorithm, 0)
     if size and re.fullmatch(rf"[0-9a-f]{{{size}}}", encoded) is None:
-        return f"has a digest that is not {algorithm}: and {size} of the digits 0-9 and a-f"
+        return f"has a digest that is not {algorithm}: followed by {size} of the digits 0-9 and a-f"
     return "" if _DIGEST.fullmatch(digest) else "has an @ without a digest such as sha256: and 64 digits"
 
 

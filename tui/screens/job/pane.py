@@ -35,7 +35,7 @@ class JobPane(VerticalGroup):
     A pane stores its widgets in attributes, because `show` may run while the screen opens or closes, when a
     query does not find them.
 
-    `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` holds its cursor keys.
+    `NEEDS` are the changes that it shows; `SCOPE` holds its actions, and `EXTRA` holds its cursor keys.
     """
 
     SCOPE: ClassVar[str] = ""
@@ -55,7 +55,7 @@ class JobPane(VerticalGroup):
 
     @property
     def console(self) -> ConsoleApp:
-        """The app, typed."""
+        """The app as a `ConsoleApp`."""
         return cast("ConsoleApp", self.app)
 
     def show(self, changed: Changed) -> None:

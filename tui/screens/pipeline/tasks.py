@@ -272,7 +272,7 @@ class PipelineTasksPane(TasksPane):
         task = self.current
         lines = self._full(task) if task is not None else []
         text, details = Content("\n").join(lines), self._details
-        # A layout costs more than the rest of a key's work, and most tasks' texts fit.
+        # A layout costs more than all other work for a key, and most tasks' texts fit.
         height, width = len(lines), details.size.width
         if any(line.cell_length > width or "\n" in line.plain for line in lines):
             height = text.get_height(details.styles.get_rules(), width) if width else 0

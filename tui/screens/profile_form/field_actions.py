@@ -81,7 +81,7 @@ class FieldActions:
             await self._pool_at(int(row.path[-1]))
         elif row.kind is RowKind.TASK:
             edits = changes.task_edits(self._editor.values, row.path)
-            await self._editor.apply(edits, "change what the pool runs")
+            await self._editor.apply(edits, "change the task of the pool")
         elif row.kind is RowKind.SWITCH:
             await self._switch_reducers(adjust=True)
         elif switches(row):

@@ -45,7 +45,7 @@ class PricesScreen(ModalScreen[None]):
 
     @property
     def console(self) -> ConsoleApp:
-        """The app, typed."""
+        """The app as a `ConsoleApp`."""
         return cast("ConsoleApp", self.app)
 
     def on_mount(self) -> None:

@@ -42,7 +42,7 @@ class EndpointChanges:
         show: Callable[[], None],
         changed: Callable[[ServingEndpoint], None] = lambda _endpoint: None,
     ) -> None:
-        """Set the screen. `show` shows the list with the deployments in progress, `changed` shows a changed
+        """Set the screen. `show` shows the list with the deployments in progress; `changed` shows a changed
         endpoint."""
         self._screen = screen
         self._polling = polling

@@ -166,7 +166,7 @@ class JobFeed:
 
     @property
     def runner(self) -> str:
-        """Name of the job that writes this job's log and figures: this job, or its task's own job."""
+        """Name of the job that writes this job's log and figures: this job, or the job of its only task."""
         return self.job.runner if self.job is not None else self.job_name
 
     @property

@@ -47,8 +47,9 @@ ENDED_AT_ONCE = 12
 
 
 class Poller:
-    """One context's polling loop. `on_change` runs after each page, `on_round` once all jobs have been read.
-    A round that fails completely sets `error` and is retried with backoff. `kick` ends every wait at once."""
+    """One context's polling loop. `on_change` runs after each page, and `on_round` after all jobs have been
+    read. A round that fails completely sets `error` and is retried with backoff. `kick` ends every wait at
+    once."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from tui.backends.errors import BackendError
 from tui.store.jobs.table import RegionStatus
 
 NAMED = 2
-"""Number of regions named per error; the others are counted."""
+"""Number of regions named per error; other regions are counted."""
 
 
 @dataclass(frozen=True, slots=True)

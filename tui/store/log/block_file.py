@@ -29,7 +29,7 @@ _MAGIC = b"vxl2"
 _PLAIN_MAGIC = b"vxl1"
 """Magic of blocks that an earlier version wrote, with uncompressed columns."""
 _LEVEL = 1
-"""zstd level. Compressing a line takes a tenth of the time of the rest of the encoding."""
+"""zstd level. Compression takes a tenth as long as the other steps of the encoding."""
 _MAX_BLOCK = 1 << 30
 """Maximum size of a block's columns in bytes, so that a damaged block can't claim more."""
 _HEAD = struct.Struct("<4sIIIQIHH4I")

@@ -30,7 +30,7 @@ class ReadPosition:
 
     @classmethod
     def of_json(cls, text: str) -> ReadPosition:
-        """Parse the text of `json`. Raises ValueError, TypeError or KeyError for other text."""
+        """Parse the text of `json`. Raises ValueError or TypeError or KeyError for other text."""
         fields = json.loads(text)
         received, oldest = (
             datetime.fromisoformat(fields[name]) if fields[name] is not None else None

@@ -1,7 +1,7 @@
 """The bytes of any file given by its path, as UTF-8: a pipe, a compressed file, or UTF-16.
 
-Reading never blocks; an empty pipe returns nothing. Each read returns a bounded part, however far a
-compressed file expands.
+Reading never blocks; an empty pipe returns nothing. Each read returns a bounded part, even of a compressed
+file that expands very far.
 """
 
 from __future__ import annotations

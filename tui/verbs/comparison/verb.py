@@ -1,4 +1,4 @@
-"""`vxtui compare`."""
+"""Implements `vxtui compare`."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ _REST_APIS = ("aiplatform", "logging", "monitoring", "cloudquotas")
 @click.option("--unset", is_flag=True, help="Print the commands that unset the variables.")
 @verb(READS)
 async def gcloud(run: Run, unset: bool) -> None:
-    """Print the environment in which gcloud talks to the emulator, for the shell's eval.
+    """Print the environment that directs gcloud to the emulator, for the shell's eval.
 
-    Starts the emulator, and opens REST on a free port, where that is missing. gcloud gets a configuration
+    The verb starts the emulator and opens REST on a free port, if needed. gcloud gets a configuration
     directory of its own: your accounts and settings stay as they are.
     """
     state, context = default_state_dir(), run.emulator_context

@@ -1,4 +1,4 @@
-"""`vxtui emulator …`."""
+"""Implements `vxtui emulator …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui logs`."""
+"""Implements `vxtui logs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui profiles convert`."""
+"""Implements `vxtui profiles convert`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui profiles import`."""
+"""Implements `vxtui profiles import`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
 
 
 async def _job(backend: Backend, reference: str) -> Job:
-    """Return the job of this id or name. Raises NotFound, VerbFailure."""
+    """Return the job of this id or name. Raises NotFound or VerbFailure."""
     try:
         return await find_job(backend, reference)
     except NotFound:

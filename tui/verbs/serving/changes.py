@@ -66,7 +66,7 @@ def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
 async def change(
     run: Run, backend: Backend, endpoint: ServingEndpoint, requested: Wanted, *, yes: bool
 ) -> ServingEndpoint:
-    """Make the change after confirmation. Return the updated endpoint. Raises VerbFailure, BackendError."""
+    """Make the change after confirmation. Return the updated endpoint. Raises VerbFailure or BackendError."""
     if requested.split:
         return await _split(run, backend, endpoint, requested.split, yes=yes)
     if requested.deploy:

@@ -144,5 +144,5 @@ async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -
         return await backend.serving.loads(shown)
     except BackendError as error:
         if not run.json:
-            note(sentences(f"No requests, errors and latencies: {error.message}", error.fix))
+            note(sentences(f"The requests, errors and latencies can't be read: {error.message}", error.fix))
         return {}

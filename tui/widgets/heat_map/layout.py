@@ -14,7 +14,7 @@ GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One row. `cells` are codes of `scale`, `note` is a figure after the cells."""
+    """One row. `cells` are codes of `scale`; `note` is a figure after the cells."""
 
     key: str
     label: str

@@ -1,4 +1,4 @@
-"""Colours of the lines of a chart: distinct on dark and light backgrounds, and no state's colour."""
+"""Colours of the lines of a chart, distinct on dark and light backgrounds and from the colours of states."""
 
 from __future__ import annotations
 

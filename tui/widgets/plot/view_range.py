@@ -31,7 +31,7 @@ class ViewRange:
         return (low, high) if self.span is None else (max(low, end - self.span), end)
 
     def zoom(self, full: Range, factor: float) -> ViewRange:
-        """Multiply the shown width. The crosshair stays fixed; without a crosshair, the right edge does."""
+        """Multiply the shown width. The crosshair or, without a crosshair, the right edge stays fixed."""
         low, high = self.window(full)
         span = max(MIN_SPAN, (high - low) * factor)
         if span >= full[1] - full[0]:

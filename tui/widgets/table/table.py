@@ -390,7 +390,7 @@ class Table(ScrollView, can_focus=True):
     def _order_changed(self, old_at: int | None, seen: Sequence[str]) -> None:
         """Keep the cursor's line at its screen position after a change of order.
 
-        `old_at` is the cursor's old index, `seen` has the keys that were in view. Only changes are painted.
+        `old_at` is the cursor's old index; `seen` has the keys that were in view. Only changes are painted.
         """
         # Nothing scrolls sideways, so the width does not matter.
         self.virtual_size = Size(1, len(self.keys) + 1)

@@ -117,7 +117,7 @@ _STRATEGIES = {
 
 def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
     """Return the finding for a nonexistent field or enum value, or None for an unknown name. `path` is in
-    camelCase, `value` is the unchecked value at the path, `root` is the entire document."""
+    camelCase, `value` is the unchecked value at the path, and `root` is the entire document."""
     name = _camel(str(path[-1]))
     for matcher in _MATCHERS:
         hint = matcher(path, name, value, root)

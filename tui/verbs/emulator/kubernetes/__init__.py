@@ -1,1 +1,1 @@
-"""`vxtui emulator kubernetes …`."""
+"""Implements `vxtui emulator kubernetes …`."""

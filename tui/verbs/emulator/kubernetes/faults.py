@@ -1,4 +1,4 @@
-"""`vxtui emulator kubernetes fault …`."""
+"""Implements `vxtui emulator kubernetes fault …`."""
 
 from __future__ import annotations
 

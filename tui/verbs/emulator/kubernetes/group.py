@@ -1,4 +1,4 @@
-"""`vxtui emulator kubernetes …`."""
+"""Implements `vxtui emulator kubernetes …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vxtui emulator kubernetes fault evict|oom|preempt|slow-pull|cordon|uncordon|drain`."""
+"""Implements `vxtui emulator kubernetes fault evict|oom|preempt|slow-pull|cordon|uncordon|drain`."""
 
 from __future__ import annotations
 
