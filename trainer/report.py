@@ -53,7 +53,7 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
 
 
 def last_checkpoint(folder: str | Path, pattern: str = "*") -> Path | None:
-    """Return the newest file or folder in `folder` whose name matches `pattern`, or None.
+    """Return the newest file or folder in `folder` whose name matches `pattern`, or None if there is none.
 
     The last number in a name decides, then the modification time. Names of incomplete files (.tmp, .partial,
     .new, .part) are skipped.

@@ -218,7 +218,7 @@ class Trainer:
         return Sampler(len(self.workload.train), self.plan, seed=seed, rank=rank, position=position)
 
     def _one_step(self) -> int:
-        """Do one optimizer step; return the signal of any rank, or 0."""
+        """Do one optimizer step; return the signal of any rank, or 0 if there is none."""
         state, plan = self.state, self.plan
         state.begin_step()
         self.step_log.begin(state.step + 1, self.rank, self._samples)
@@ -271,8 +271,8 @@ class Trainer:
         return norm_after
 
     def _read_outcomes(self, *, wait: bool = False) -> int:
-        """Handle the outcomes of earlier steps, with `wait` of all steps; return a signal among them, or
-        0."""
+        """Handle the outcomes of earlier steps, with `wait` of all steps; return a signal among them, or 0 if
+        there is none."""
         stop = 0
         for outcome in self.sync.outcomes(wait=wait):
             self._handle(outcome)
@@ -297,8 +297,8 @@ class Trainer:
         return action is not GuardAction.KEEP
 
     def _roll_back(self) -> int:
-        """Restore the last checkpoint and continue with the next batches; return a signal, or 0. Raises
-        Diverged if there is no checkpoint, or restoring it did not help."""
+        """Restore the last checkpoint and continue with the next batches; return a signal, or 0 if there is
+        none. Raises Diverged if there is no checkpoint, or restoring it did not help."""
         stop = self._read_outcomes(wait=True)
         reason, last_step = self.rollback.take(), self.state.step
         if stop:
@@ -331,7 +331,7 @@ class Trainer:
         return f". Of step {step} {loss}" if loss else ""
 
     def _save(self) -> int:
-        """Begin a checkpoint; return a signal from the outcomes of steps, or 0."""
+        """Begin a checkpoint; return a signal from the outcomes of steps, or 0 if there is none."""
         stop = self._read_outcomes(wait=True)
         if self.guard.skipped or self.rollback.reason:
             # A rollback must not restore weights that lead to skipped steps.
@@ -355,7 +355,8 @@ class Trainer:
         return self.checkpoints.saved_step
 
     def _evaluate(self) -> int:
-        """Evaluate on held-out samples; return a signal that ended the evaluation early, or 0."""
+        """Evaluate on held-out samples; return a signal that ended the evaluation early, or 0 if there is
+        none."""
         step, stop = self.state.step, self._read_outcomes(wait=True)
         evaluated = None if stop else self.evaluation.run(step, self.strategy, self.sync)
         if evaluated is None or evaluated.signal:

@@ -398,7 +398,8 @@ class Finder:
         return tuple(filter(None, self._group.all_gather(text)))
 
     def _exchange(self, step: int, copies: list[Copies]) -> str | None:
-        """Send each node the missing files of a local checkpoint; return the problem, or None."""
+        """Send each node the missing files of a local checkpoint; return the problem, or None if there is
+        none."""
         group, path = self._group, self._folder / f"step-{step}"
         owners = {rank: own[step] for rank, own in enumerate(copies) if step in own}
         if self._shared:
@@ -435,12 +436,12 @@ class Finder:
             self._group.broadcast_file(path, source, lacks=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
-        """Download and verify a checkpoint; return the damage, or None."""
+        """Download and verify a checkpoint; return the damage, or None if there is none."""
         damages = self._ask("downloaded", lambda: self._copy(step), None)
         return next((damage for damage in damages if damage), None)
 
     def _copy(self, step: int) -> str | None:
-        """Copy a checkpoint to this node's folder; return its damage, or None."""
+        """Copy a checkpoint to this node's folder; return its damage, or None if there is none."""
         if not self._coordinates or self._store is None:
             return None
         partial, final = self._folder / f"step-{step}.partial", self._folder / f"step-{step}"

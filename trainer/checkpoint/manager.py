@@ -32,7 +32,8 @@ class CheckpointManager:
     """Finds, loads, saves and uploads a run's checkpoints. All ranks call each method at the same step."""
 
     def __init__(self, config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> None:
-        """`received` returns this rank's signal, or 0. Raises as `RunFolder` and `RunUploads` do."""
+        """`received` returns the signal of this rank, or 0 if there is none. Raises as `RunFolder` and
+        `RunUploads` do."""
         self._config, self._group = config.checkpoint, group
         self._run_config = asdict(config)
         self._folder = RunFolder(config.checkpoint.checkpoint_dir, group, received)
@@ -296,7 +297,8 @@ class CheckpointManager:
         )
 
     def _too_late(self, left: float) -> bool:
-        """Return whether a save would take longer than `left` seconds on any rank; warn if so."""
+        """Return whether a save would take longer than `left` seconds on any rank; warn if this is the
+        case."""
         needed = self._budget.cost.save
         if self.saved_step < 0 or not any(self._group.all_gather(needed > left)):
             return False

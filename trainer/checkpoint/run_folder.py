@@ -29,7 +29,7 @@ class RunFolder:
     launches."""
 
     def __init__(self, checkpoint_dir: str, group: ProcessGroup, received: Callable[[], int]) -> None:
-        """`received` returns the signal that this rank got, or 0.
+        """`received` returns the signal that this rank received, or 0 if there is none.
 
         Raises:
             CheckpointError: if the owner of the folder is unknown.

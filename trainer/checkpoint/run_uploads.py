@@ -24,7 +24,8 @@ class RunUploads:
     def __init__(
         self, uri: str, config: CheckpointConfig, group: ProcessGroup, received: Callable[[], int]
     ) -> None:
-        """`received` returns the signal that this rank got, or 0. Raises UsageError for an unusable store."""
+        """`received` returns the signal that this rank received, or 0 if there is none. Raises UsageError for
+        an unusable store."""
         self.store: RemoteStore | None = None
         self._config, self._group, self._received = config, group, received
         self._uploader: Uploader | None = None
@@ -81,8 +82,8 @@ class RunUploads:
         return self.active and bool(every) and not step % every
 
     def offer(self, path: Path) -> str:
-        """Upload this checkpoint after any upload in progress; return why the checkpoint can't be read, or
-        ""."""
+        """Upload this checkpoint after any upload in progress; return why the checkpoint can't be read, or ""
+        if there is no problem."""
         assert self._uploader is not None
         try:
             self._uploader.offer(path, manifests.read(path))
@@ -91,7 +92,8 @@ class RunUploads:
         return ""
 
     def finish(self, path: Path, step: int, seconds: float) -> str:
-        """Upload the newest checkpoint; return why the upload is not complete after `seconds`, or ""."""
+        """Upload the newest checkpoint; return why the upload is not complete after `seconds`, or "" if there
+        is no problem."""
         uploader = self._uploader
         if uploader is None or step < 0:
             return ""

@@ -124,8 +124,8 @@ class Saver:
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
-        """Return the save that ended since the last call, or None. Raises CheckpointError if the save failed;
-        its files are deleted, and training may continue."""
+        """Return the save that ended since the last call, or None if there is none. Raises CheckpointError if
+        the save failed; its files are deleted, and training may continue."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None

@@ -27,7 +27,8 @@ def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], 
     """Return the settings with the paths of local copies instead of gs://. Every rank calls it; one rank per
     node copies.
 
-    Images that a .jsonl file names are not copied. `received` returns the signal that this rank got, or 0.
+    Images that a .jsonl file names are not copied. `received` returns the signal that this rank received, or
+    0 if there is none.
 
     Raises:
         DataError: on every rank, if a node can't copy a file.
@@ -82,7 +83,8 @@ class _Copying(threading.Thread):
         return not self.is_alive()
 
     def result(self) -> str | None:
-        """Return the problem with the bucket, or None. Raises any other error of the thread."""
+        """Return the problem with the bucket, or None if there is none. Raises any other error of the
+        thread."""
         if self._error is not None:
             raise self._error
         return self._problem
@@ -93,7 +95,7 @@ class _Copying(threading.Thread):
         emit("phase", text, severity="WARNING", phase="starting")
 
     def _copy_all(self) -> str | None:
-        """Copy all inputs; return the problem, or None."""
+        """Copy all inputs; return the problem, or None if there is none."""
         from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
 
         for path in self._paths:

@@ -34,7 +34,7 @@ def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int
     """Return the settings with paths that can be mapped. Every rank calls it; local rank 0 of each node
     prepares the data.
 
-    `received` returns the signal that this rank got, or 0.
+    `received` returns the signal that this rank received, or 0 if there is none.
 
     Raises:
         DataError: on every rank, if a node can't prepare its data.

@@ -94,7 +94,7 @@ class StepSync:
 
     @property
     def received_signal(self) -> int:
-        """The signal of this rank, or 0."""
+        """The signal of this rank; 0 if there is none."""
         if self._asked_to_stop is None:
             return self._signal
         return int(signal.SIGTERM) if self._asked_to_stop() else 0

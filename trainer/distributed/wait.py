@@ -22,7 +22,7 @@ def wait_together(group: ProcessGroup, done: Callable[[], bool], received: Calla
     """Wait until `done` returns true on every rank. The call is collective, and `done` must neither block nor
     raise.
 
-    `received` returns the signal that this rank got, or 0.
+    `received` returns the signal that this rank received, or 0 if there is none.
 
     Raises:
         StoppedBySignal: on every rank, after a signal at any rank.

@@ -137,7 +137,7 @@ class Leader:
         )
 
     def decide(self) -> Decision | None:
-        """Return the next change, or None."""
+        """Return the next change, or None if there is none."""
         return self._form() if self.membership is None else self._change(self.membership)
 
     def _is_ready(self, node: int) -> bool:

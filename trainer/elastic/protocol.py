@@ -29,8 +29,8 @@ class NodeState:
     `spawn` identifies the start of its processes; with `ready` they are prepared, and wait or train. `data`
     is the hash of their data, with the number of shards. `store_port` is free on this machine. `epoch` is the
     newest membership that the node received. `settled` is the membership with which its processes train, from
-    `step` on. `broken` is the newest membership whose connections between processes broke, or 0. `leaving` is
-    true after a signal.
+    `step` on. `broken` is the newest membership whose connections between processes broke; 0 if there is
+    none. `leaving` is true after a signal.
     """
 
     node: int

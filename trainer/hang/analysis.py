@@ -152,7 +152,8 @@ def _mismatch(
     *,
     background: bool,
 ) -> HangFinding | None:
-    """Return the finding for ranks whose collectives with the same number differ, or None."""
+    """Return the finding for ranks whose collectives with the same number differ, or None if there is
+    none."""
     for head in sorted(heads.values(), key=lambda collective: collective.seq):
         if head.p2p:
             continue

@@ -77,7 +77,8 @@ class RankHeartbeat:
         self._fields.ticked_at = time.monotonic()
 
     def count_collectives(self, begun: int, pending_since: float, pending_until: float) -> None:
-        """Record the number of begun collectives, and begin and timeout of the oldest pending one, or 0."""
+        """Record the number of begun collectives, and the begin and timeout of the oldest pending collective,
+        or 0 if none is pending."""
         self._fields.collectives = begun
         self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
 
@@ -120,8 +121,8 @@ class RankHeartbeat:
 
     @property
     def pending(self) -> tuple[float, float]:
-        """The time since which the oldest pending collective waits, and the time of its timeout; (0, 0) if
-        unknown."""
+        """The time since which the oldest pending collective waits, and the time of its timeout; (0, 0) if it
+        is unknown."""
         return float(self._fields.pending_since), float(self._fields.pending_until)
 
     @property

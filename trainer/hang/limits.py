@@ -43,7 +43,7 @@ class RankSample:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A stall without progress for `seconds`; `usual` is the usual duration of a step, 0 if unknown.
+    """A stall without progress for `seconds`; `usual` is the usual duration of a step, 0 if it is unknown.
 
     `certain` is false for a process that does not report its phases: it may be in a long operation. With
     `before_timeout`, a collective is about to fail.

@@ -17,7 +17,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """The state of a process as text; `wait` is the kernel function that it waits in, "" if unknown."""
+    """The state of a process as text; `wait` is the kernel function that it waits in, "" if it is unknown."""
 
     state: str
     wait: str = ""

@@ -42,7 +42,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The frames of a thread, the innermost first. `id` is its `threading.get_ident`, 0 if unknown."""
+    """The frames of a thread, the innermost first. `id` is its `threading.get_ident`, 0 if it is unknown."""
 
     id: int
     frames: tuple[Frame, ...]

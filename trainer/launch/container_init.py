@@ -24,8 +24,8 @@ _SHORT_LIFE_SECONDS = 30.0
 def run_as_init() -> int | None:
     """Fork in the first process, and return the child's exit code. Return None in the child and elsewhere.
 
-    The first process is PID 1, or with Vertex AI's variables the caller: the emulator has no process
-    namespaces, and in a container a shell may be PID 1.
+    The first process is PID 1. On Vertex AI it is the caller, because the emulator has no process namespaces,
+    and a shell may be PID 1 in a container.
     """
     if os.getpid() != 1 and "CLOUD_ML_JOB_ID" not in os.environ:
         return None

@@ -118,7 +118,7 @@ class ForkServer:
         self._local_ranks: dict[int, int] = {}
         """Local ranks by process id."""
         self._store = 0
-        """Process id of torch's store, or 0."""
+        """Process id of torch's store; 0 before its start."""
         self._wakeup: int
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(self._wakeup, False)

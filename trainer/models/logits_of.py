@@ -32,7 +32,8 @@ class LogitsOf:
 
 
 def logits_of(model: Any) -> LogitsOf | None:
-    """Return the computation of the logits in a causal language model of transformers, or None if unknown."""
+    """Return the computation of the logits in a causal language model of transformers, or None if the result
+    is unknown."""
     if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
         return None
     try:

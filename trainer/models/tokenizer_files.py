@@ -22,7 +22,8 @@ CHATML = (
 
 
 def copy_tokenizer(out: Path, config: dict[str, Any]) -> str:
-    """Copy the tokenizer of a run's settings into the folder `out`; return why there is none, or "".
+    """Copy the tokenizer of a run's settings into the folder `out`; return why there is none, or "" if there
+    is no problem.
 
     Raises:
         OSError: if the files can't be written.

@@ -66,7 +66,7 @@ def _interfaces() -> dict[str, str]:
 
 
 def interface_of(address: str) -> str:
-    """Return the network interface with this IPv4 address, or ""."""
+    """Return the network interface with this IPv4 address, or "" if there is none."""
     return _interfaces().get(address, "")
 
 
@@ -85,10 +85,10 @@ def listening_address(peers: Collection[str], own_name: str) -> str:
     """Return the narrowest address at which the nodes of a run reach this machine, or "" for all, if that is
     unclear.
 
-    `peers` are the known hosts of the run, and `own_name` this machine's name among them, or "". On Vertex AI
-    a name belongs to a service, whose packets arrive at the pod's only address (docs/facts/vertex.md 3.3). A
-    name that resolves to the loopback, as in Debian's /etc/hosts, does not show the address that the others
-    use.
+    `peers` are the known hosts of the run, and `own_name` is this machine's name among them, or "" if it is
+    unknown. On Vertex AI a name belongs to a service, whose packets arrive at the pod's only address
+    (docs/facts/vertex.md 3.3). A name that resolves to the loopback, as in Debian's /etc/hosts, does not show
+    the address that the others use.
     """
     if chosen := os.environ.get(LISTEN):
         return chosen

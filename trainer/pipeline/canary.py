@@ -33,7 +33,7 @@ class CanaryCheck:
     last_error: str = ""
 
     def problem(self, max_error_rate: float, max_latency: float) -> str:
-        """Return why the canary fails the check, or ""."""
+        """Return why the canary fails the check, or "" if there is no problem."""
         if self.errors > max_error_rate * self.requests:
             return f"{self.errors} of {self.requests} predictions failed, the last: {self.last_error}"
         if not self.canary:

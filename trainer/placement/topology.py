@@ -43,7 +43,7 @@ class Topology:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Address and port of each node, node 0's first; the port is 0 if unknown."""
+        """Address and port of each node, node 0's first; the port is 0 if it is unknown."""
         others = [split_port(host) for host in self.hosts[1:]] or [("", 0)] * (self.nodes - 1)
         return [(self.address, self.port), *others]
 

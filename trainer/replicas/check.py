@@ -162,7 +162,7 @@ class ReplicaCheck:
 
     def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
         """Return the maximum difference between this rank's values and those that it computed the first time;
-        NaN if unknown."""
+        NaN if it is unknown."""
         greatest = 0.0
         try:
             kept = torch.load(self._values_file)

@@ -60,11 +60,11 @@ class Program(Protocol):
         """Return whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Return whether the program's last step is saved, so that a restart has nothing to do; return False
-        if unknown."""
+        """Return whether the program's last step is saved, so that a restart has nothing to do; the result is
+        False if this is unknown."""
 
     def last_step(self) -> RecordedStep | None:
-        """Return the last step that its processes recorded, or None."""
+        """Return the last step that its processes recorded, or None if there is none."""
 
     def can_use(self, processes: int) -> bool:
         """Return whether the program can run with this total number of processes."""

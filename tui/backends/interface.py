@@ -226,11 +226,12 @@ class JobService(ABC):
         empty."""
 
     def name_filter(self, beginning: str) -> str:
-        """Return the service's list filter for display names with this prefix, or "" if it has none."""
+        """Return the service's list filter for display names with this prefix, or "" if there is no such
+        filter."""
         return ""
 
     async def parent_of(self, job: Job) -> Job | None:
-        """Return the job of this kind that runs `job` as a task, or `None`."""
+        """Return the job of this kind that runs `job` as a task, or `None` if there is none."""
         return None
 
     async def create(self, request: LaunchRequest) -> Job:
@@ -238,8 +239,8 @@ class JobService(ABC):
         raise NotOffered("Jobs of this kind can't be created in this context.")
 
     async def launched(self, request: LaunchRequest) -> Job | None:
-        """Return the job that `create` made for this request, found by its `mark`, or `None` if not
-        listed."""
+        """Return the job that `create` made for this request, found by its `mark`, or `None` if the job is
+        not listed."""
         raise NotOffered("Jobs of this kind can't be looked up by launch.")
 
     async def cancel(self, name: str) -> None:
@@ -496,7 +497,7 @@ class Backend(ABC):
                 yield page if page.kind else replace(page, kind=kind)
 
     async def parent_of(self, job: Job) -> Job | None:
-        """Return the job that runs `job` as a task, or `None`. Raises BackendError."""
+        """Return the job that runs `job` as a task, or `None` if there is none. Raises BackendError."""
         reads = [service.parent_of(job) for service in self.jobs.values()]
         answers = await all_or_enough(reads, lambda parent: parent is not None)
         return next((parent for parent in answers if parent is not None), None)

@@ -106,7 +106,8 @@ def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
 
 
 def object_kind(resource: Mapping[str, Any]) -> str:
-    """Return the kind of an object as in `Kind.objects`: `PyTorchJob.kubeflow.org`, or "" if it has none."""
+    """Return the kind of an object as in `Kind.objects`: `PyTorchJob.kubeflow.org`, or "" if the object has
+    no kind."""
     group, slash, _ = str(resource.get("apiVersion") or "").rpartition("/")
     kind = str(resource.get("kind") or "")
     return f"{kind}.{group}" if kind and slash else kind

@@ -91,7 +91,8 @@ class PeerCopies:
         self._rejected.add((copy.manifest.node, copy.manifest.saved))
 
     def fetch(self, copy: HeldCopy, folder: Path) -> str | None:
-        """Copy this node's part into `folder`, complete or not at all; return the problem, or None."""
+        """Copy this node's part into `folder`, complete or not at all; return the problem, or None if there
+        is none."""
         partial, began = folder.with_name(f"{folder.name}.partial"), time.monotonic()
         manifest = copy.manifest
         try:

@@ -55,7 +55,7 @@ class PeerStoreServer:
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._rejections = RejectionLog("checkpoint", "the peer may not see the peer copies")
         self._receives: PeerConnection | None = None
-        """The connection that is currently sending a copy, or None."""
+        """The connection that is currently sending a copy; None if there is none."""
 
     def serve(self, listener: socket.socket) -> None:
         """Serve until the socket is shut down."""

@@ -247,7 +247,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _at(settings: dict[str, Any], key: str) -> Any:
-    """Return the value of a dotted key, or None."""
+    """Return the value of a dotted key, or None if there is none."""
     value: Any = settings
     for name in key.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -84,8 +84,8 @@ class Storage(StorageService):
         return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
-        """Return the size in bytes of the object gs://BUCKET/NAME, or `None`. Raises NotFound for the
-        bucket."""
+        """Return the size in bytes of the object gs://BUCKET/NAME, or `None` if the object does not exist.
+        Raises NotFound for the bucket."""
         from google.api_core import exceptions as api
 
         bucket, name = split(uri)

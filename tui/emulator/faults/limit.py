@@ -11,7 +11,8 @@ MOST_TIMES = 1_000_000_000
 
 
 class Limit:
-    """Counts the calls that a fault applies to. Threads may share it: a race costs one call more or less."""
+    """Counts the calls that a fault applies to. Threads may share a limit, because a race costs at most one
+    call more or less."""
 
     def __init__(self, lasts: float = 0.0, times: int = 0) -> None:
         self.lasts, self.times = lasts, times

@@ -25,7 +25,8 @@ _HASHES = 1 << 64
 
 
 def cast(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
-    """`cast(field, TYPE)`: the field's value as another type; comparisons fail if it has none."""
+    """`cast(field, TYPE)`: the field's value as another type; comparisons fail if the value can't be
+    converted."""
     if len(call.arguments) not in {2, 3}:
         raise refused(call, "must have a field and a type, e.g. cast(jsonPayload.n, INT64)")
     field = field_of(call, table)

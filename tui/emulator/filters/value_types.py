@@ -128,7 +128,7 @@ class EnumName:
         if number is None:
             near = difflib.get_close_matches(name, self._numbers, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"write it like {self._example}"
-            raise FilterError(f"{name!r} is not a {self._what}; {hint}", comparison.position)
+            raise FilterError(f"{name!r} must be a {self._what}; {hint}", comparison.position)
         compare = _COMPARE[comparison.operator]
         return lambda field_value: compare(field_value, number)
 
@@ -142,8 +142,8 @@ def _literal(comparison: Comparison) -> str:
 
 
 def required_text(comparison: Comparison) -> str | None:
-    """Return the folded text that an `AnyValue` must contain to match the comparison, or `None` if
-    unknown."""
+    """Return the folded text that an `AnyValue` must contain to match the comparison, or `None` if the result
+    is unknown."""
     value = comparison.value
     if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, FilterCall):
         return None
@@ -263,7 +263,7 @@ def wildcard(pattern: str) -> Test:
 
 
 def as_number(text: str) -> float | None:
-    """Return the number that a word denotes, or `None`."""
+    """Return the number that a word denotes, or `None` if there is none."""
     try:
         return float(text)
     except ValueError:

@@ -64,7 +64,7 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self, key: Key) -> float | Awaitable[float | None] | None:
-        """Reconcile one key and return the seconds until the next check, or `None` without one.
+        """Reconcile one key and return the seconds until the next check, or `None` if no check is due.
 
         The method may be a coroutine. While it waits, the controller reconciles no other key.
         """

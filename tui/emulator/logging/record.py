@@ -100,7 +100,7 @@ class StoredEntry:
 
     @property
     def text(self) -> str:
-        """The textPayload, or ""."""
+        """The textPayload, or "" if there is none."""
         payload = self.row[5]
         if self.row[4] == TEXT and isinstance(payload, str):
             return payload
@@ -108,7 +108,7 @@ class StoredEntry:
 
     @property
     def json(self) -> dict[str, Any] | None:
-        """The jsonPayload, or `None`."""
+        """The jsonPayload, or `None` if there is none."""
         if self._json is None and self.row[4] != TEXT:
             if self.row[4] == JSON:
                 self._json = parse_json_line(str(self.row[5])).payload

@@ -197,7 +197,7 @@ class EntryStore:
         """Store rows, and with them (offset, last timestamp, done, stream key), in one transaction.
 
         Rows whose source, timestamp and insert_id are already stored are ignored; `fresh` means that no row
-        is stored. Return the number of new rows. Raises sqlite3.Error with nothing changed.
+        is stored. Return the number of new rows. After sqlite3.Error nothing has changed.
         """
         rows = self.faults.current.delayed(rows)
         with self._db:

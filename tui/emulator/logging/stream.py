@@ -275,7 +275,7 @@ class _Stamps:
         self._path = path
         self._plan = plan
         self.before = 0
-        """Time (ns) after which the output behind the read position was written, 0 if unknown."""
+        """Time (ns) after which the output behind the read position was written, 0 if it is unknown."""
         self._read = 0
         self._sizes = array("q")
         self._times = array("q")

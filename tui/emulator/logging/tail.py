@@ -2,7 +2,8 @@
 
 A session receives every committed entry in the writer's thread, buffers the matching entries, and sends them
 after the buffer window. It ends when the client cancels; a client that has only finished its requests still
-receives entries, as generated samples expect. Faults (`tui.emulator.logging.faults`) are off by default.
+receives entries, because generated sample code relies on this. Faults (`tui.emulator.logging.faults`) are off
+by default.
 """
 
 from __future__ import annotations

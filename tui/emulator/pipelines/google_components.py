@@ -281,7 +281,7 @@ def new_child(launch: Launch, children: Children) -> NewChild:
 
 
 def _module(leaf: Leaf) -> str:
-    """Return the module of Google's package that a leaf runs, or ""."""
+    """Return the module of Google's package that a leaf runs, or "" if there is none."""
     container = leaf.executor.container or {}
     words = [str(word) for word in container.get("command") or []]
     return next((word for word in words if word.startswith(f"{PACKAGE}.")), "")

@@ -46,7 +46,7 @@ class Identity:
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Open for writing, with the schema in place. Raises sqlite3.Error."""
+    """Open the record for writing, and create a missing schema. Raises sqlite3.Error."""
     db = sqlite3.connect(path, isolation_level=None, timeout=10)
     try:
         db.execute("PRAGMA journal_mode=WAL")

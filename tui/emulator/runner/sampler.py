@@ -147,7 +147,7 @@ def memory_used(procs: list[Proc]) -> int:
 
 
 def _open_nvml() -> Any:
-    """Return the NVML module if a driver responds, else `None`."""
+    """Return the NVML module, or `None` if no driver responds."""
     if not os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - spares an import where there is no driver
         return None
     try:

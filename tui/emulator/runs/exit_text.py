@@ -62,7 +62,7 @@ def _signal(code: int) -> str:
 
 
 def _last_traceback(stderr: Path) -> str:
-    """Return the last Python traceback in a replica's stderr, or ""."""
+    """Return the last Python traceback in a replica's stderr, or "" if there is none."""
     try:
         with stderr.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

@@ -60,7 +60,7 @@ class ProgramTable:
         return cls((*own, *_BUILT_IN))
 
     def entry_point(self, image: str) -> tuple[str, ...] | None:
-        """Return the command line that replaces the image's entry point, or `None`."""
+        """Return the command line that replaces the image's entry point, or `None` if there is none."""
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Ports:
         self._taken.pop(owner, None)
 
     def _busy(self, block: range) -> int | None:
-        """Return the last port of the block that is in use, or `None`."""
+        """Return the last port of the block that is in use, or `None` if there is none."""
         for port in reversed(block):
             if any(port in other for other in self._taken.values()) or not _bindable(port):
                 return port

@@ -208,7 +208,7 @@ def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[proce
 
 
 def _last_log_line(attempt: AttemptDir) -> str:
-    """Return the last line of the runner's own log, or ""."""
+    """Return the last line of the runner's own log, or "" if there is none."""
     try:
         lines = attempt.runner_log.read_text(errors="replace").strip().splitlines()
     except OSError:

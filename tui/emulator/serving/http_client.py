@@ -142,7 +142,7 @@ class HttpClient:
             return answer
 
     def _known(self, *, safe: bool) -> _Connection | None:
-        """Return an open connection that is safe for this request, or None."""
+        """Return an open connection that is safe for this request, or None if there is none."""
         while self._idle:
             connection = self._idle.pop()
             if connection.fits(safe=safe):

@@ -198,7 +198,8 @@ class JobWatch:
         return [entry, *self._nodes.assigned(event, stamp_at(entry.timestamp))]
 
     def entry_of(self, event: Obj) -> LogEntry | None:
-        """Return the entry of an event that concerns the job or an object made for the job, else `None`."""
+        """Return the entry of an event that concerns the job or an object made for the job, or `None` if
+        there is none."""
         about = mapping(event.get("involvedObject"))
         uid, name = about.get("uid"), str(about.get("name") or "")
         known = uid and (uid == self.job.uid or uid in self.views)

@@ -37,7 +37,7 @@ class GonePod:
     started: int
     """Time at which the pod was first seen running, in ns since the epoch."""
     why: str
-    """The cause of the pod's end from its events, or ""."""
+    """The cause of the pod's end from its events, or "" if there is none."""
     killed: int | None = None
     """Time (ns) of the request that the kubelet stop the pod's containers."""
 
@@ -60,7 +60,7 @@ class Generation:
 
     @property
     def over(self) -> int | None:
-        """Time (ns) by which all of these pods had certainly ended; None if unknown."""
+        """Time (ns) by which all of these pods had certainly ended; None if it is unknown."""
         ends = [pod.killed for pod in self.pods]
         return self.until or (None if None in ends else max(end for end in ends if end is not None))
 
@@ -76,7 +76,7 @@ def replaced_pods(
     first.
 
     `is_own` checks whether an event is about a pod with a name of this job; `replica_of` returns the replica
-    in a pod's name, or "".
+    in a pod's name, or "" if the name contains none.
     """
     now = list(present)
     generations = _generations(_gone(events, job, is_own, replica_of, {pod.uid for pod in now}))

@@ -181,7 +181,7 @@ class ClusterWatch:
         return [place for place in self._objects if place[1] == workload.kind and self._is_job(place)]
 
     def job(self, place: Place) -> Job | None:
-        """Return the job with this identity, or `None`."""
+        """Return the job with this identity, or `None` if there is none."""
         obj = self._objects.get(place)
         if obj is None or not self._is_job(place):
             return None
@@ -232,7 +232,7 @@ class ClusterWatch:
         self._changed[key].update(dict.fromkeys(places))
 
     def object_at(self, place: Place) -> Obj | None:
-        """Return the object with this identity, or `None`."""
+        """Return the object with this identity, or `None` if there is none."""
         obj = self._objects.get(place)
         return obj if isinstance(obj, Mapping) else None
 

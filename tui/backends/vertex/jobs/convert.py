@@ -141,7 +141,7 @@ def strategy_of(scheduling: Any) -> str:
 
 
 def error_of(pb: Any) -> JobError | None:
-    """Return the job's error, or `None`."""
+    """Return the job's error, or `None` if there is none."""
     if not pb.HasField("error"):
         return None
     error = pb.error
@@ -155,7 +155,8 @@ def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:
 
 
 def pattern_of(pools: Sequence[Any]) -> str:
-    """Return the pattern for the job's progress, from the environment of its WorkerPoolSpecs, or ""."""
+    """Return the pattern for the job's progress, from the environment of its WorkerPoolSpecs, or "" if there
+    is none."""
     for pool in pools:
         for spec in (pool.container_spec, pool.python_package_spec):
             for variable in spec.env:

@@ -176,7 +176,7 @@ class Api:
 
 
 def _aggregated(accept: str) -> str:
-    """Return the version of aggregated discovery that the client prefers, or ""."""
+    """Return the version of aggregated discovery that the client prefers, or "" if there is none."""
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         options = dict(word.partition("=")[::2] for word in parameters)

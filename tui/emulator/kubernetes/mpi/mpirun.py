@@ -73,7 +73,7 @@ def own_pod(pods: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Mapping[
 
 
 def pod_of(host: str, own: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
-    """Return the name of the running pod with this host name, or ""."""
+    """Return the name of the running pod with this host name, or "" if there is none."""
     label = host.split(".", maxsplit=1)[0]
     for pod in pods:
         same = pod["metadata"]["namespace"] == own["metadata"]["namespace"]

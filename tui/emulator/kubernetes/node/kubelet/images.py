@@ -37,7 +37,7 @@ class ImageRegistry:
         return max([self._seconds, *(s.seconds for s in self.slow if fnmatch.fnmatchcase(image, s.pattern))])
 
     def refusal(self, image: str, container: Obj) -> str | None:
-        """Return why the image can't be pulled, or None."""
+        """Return why the image can't be pulled, or None if there is no problem."""
         if any(fnmatch.fnmatchcase(image, pattern) for pattern in self._missing):
             return (
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": failed to '

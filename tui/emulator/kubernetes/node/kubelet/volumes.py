@@ -23,7 +23,7 @@ GCS_FUSE = "gcsfuse.csi.storage.gke.io"
 
 
 class CannotMount(Exception):
-    """A volume can't be set up; has the kubelet's message."""
+    """A volume can't be set up; the text is the kubelet's message."""
 
 
 def prepare_volumes(pod: Obj, folder: PodFolder, node: NodeFolder, lookup: Lookup) -> dict[str, Path]:

@@ -160,7 +160,8 @@ def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
 
 
 def refusal(pod: Obj, room: NodeRoom) -> Refusal | None:
-    """Return why the node rejects this pod, or None. The checks have kube-scheduler's order."""
+    """Return why the node rejects this pod, or None if there is no problem. The checks have kube-scheduler's
+    order."""
     spec, node = pod["spec"], room.node
     tolerating = tolerations(spec)
     node_spec = node.get("spec") or {}

@@ -81,7 +81,7 @@ def restarts_of(pods: Iterable[Obj]) -> int:
 
 
 def ended_at(pod: Obj) -> datetime | None:
-    """Return when the last container of a pod ended, or None if unknown."""
+    """Return when the last container of a pod ended, or None if the result is unknown."""
     status = pod.get("status") or {}
     times = []
     for field in ("initContainerStatuses", "containerStatuses"):

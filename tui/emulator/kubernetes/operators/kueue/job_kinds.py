@@ -80,7 +80,7 @@ class QueuedKind(ABC):
                     spec.pop(field, None)
 
     def finished(self, job: Obj) -> tuple[str, bool] | None:
-        """Return the message of the job's end and whether it succeeded, or None."""
+        """Return the message of the job's end and whether it succeeded, or None if there is none."""
         status = job.get("status") or {}
         for condition in (self.succeeded, "Failed"):
             if conditions.is_true(status, condition):

@@ -40,7 +40,7 @@ class Queue:
 
     @property
     def cohort(self) -> str:
-        """Name of the cohort whose queues lend each other quota, or ""."""
+        """Name of the cohort whose queues lend each other quota; "" if there is no cohort."""
         return str(self.obj["spec"].get("cohortName") or "")
 
     @property
@@ -228,7 +228,7 @@ def _why_not(
 
 
 def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
-    """Return why the pods can't run on a flavor's nodes, or ""."""
+    """Return why the pods can't run on a flavor's nodes, or "" if there is no problem."""
     flavor = quotas.flavors.get(name)
     if flavor is None:
         return f"flavor {name} not found"

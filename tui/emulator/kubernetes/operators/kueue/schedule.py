@@ -221,7 +221,7 @@ class _Pass:
         return chosen if fits else []
 
     def _may_preempt(self, workload: Obj, queue: Queue, other: Obj) -> str:
-        """Return the reason that allows preempting another workload, or ""."""
+        """Return the reason that allows preempting another workload, or "" if there is none."""
         theirs = self._queue_of(other)
         policy = queue.obj["spec"].get("preemption") or {}
         if theirs is queue:

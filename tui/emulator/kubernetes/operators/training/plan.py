@@ -142,7 +142,7 @@ def resume(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
-    """Return why the job must stop, its backoff limit or deadline, or ""."""
+    """Return why the job must stop, its backoff limit or deadline, or "" if there is no problem."""
     limit = seen.policy.get("backoffLimit")
     if limit is not None and (_has_new_failure(seen, plan, limit) or _restarted_too_often(seen, limit)):
         return f"Job {seen.name} has failed because it has reached the specified backoff limit"
