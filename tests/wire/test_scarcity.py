@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psutil
 import pytest
 from google.api_core import exceptions
@@ -92,6 +94,52 @@ async def test_replicas_are_stopped_resumed_and_killed_for_memory() -> None:
         assert job.error.message.startswith(
             "The replica workerpool1-0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)."
         )
+
+
+async def test_a_cut_network_is_silent_until_it_is_joined(tmp_path: Path) -> None:
+    """The primary counts what the others send; an error of a connection would end its program."""
+    serve = (
+        "import pathlib, selectors, socket\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "door, links = socket.create_server(('127.0.0.1', 0)), selectors.DefaultSelector()\n"
+        "(here / 'p').write_text(str(door.getsockname()[1])); (here / 'p').rename(here / 'port')\n"
+        "for _ in range(2): links.register(door.accept()[0], selectors.EVENT_READ)\n"
+        "while not (here / 'enough').exists():\n"
+        "    for link, _ in links.select(0.1):\n"
+        "        name = link.fileobj.recv(1)\n"
+        "        (here / name.decode()).open('ab').write(name)\n"
+    )
+    send = (
+        "import os, pathlib, socket, time\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "while not (here / 'port').exists(): time.sleep(0.02)\n"
+        "link = socket.create_connection(('127.0.0.1', int((here / 'port').read_text())))\n"
+        "while True:\n    link.send(os.environ['RANK'].encode())\n    time.sleep(0.02)"
+    )
+
+    def received(rank: str) -> int:
+        return (tmp_path / rank).stat().st_size if (tmp_path / rank).exists() else 0
+
+    async with emulator() as (_, clients):
+        job = await clients.create(python(serve), python(send, replicas=2))
+        await until(lambda: received("1") and received("2"), "both connections")
+        answer = await clients.admin(do="cut", job=job.name, replica="workerpool1-0")
+        assert answer["replicas"] == ["workerpool1-0"]
+        stopped = 0
+
+        async def silent() -> bool:
+            nonlocal stopped
+            before, other = received("1"), received("2")
+            await until(lambda: received("2") > other + 5, "the other replica's bytes")
+            stopped = received("1")
+            return before == stopped
+
+        await until(silent, "the silence of the cut replica")
+        assert await clients.state(job.name) == "JOB_STATE_RUNNING"
+        await clients.admin(do="cut", job=job.name, resume=True)
+        await until(lambda: received("1") > stopped, "what was lost to be sent again")
+        (tmp_path / "enough").touch()
+        await clients.reach(job.name, "SUCCEEDED")
 
 
 async def test_several_replicas_without_memory_are_named_by_pool() -> None:

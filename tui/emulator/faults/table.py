@@ -7,11 +7,12 @@ can read the help of the faults without them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from tui.emulator.faults.limit import Limit, limit_of
-from tui.emulator.faults.registry import FOR, TIMES, Answer, FaultRegistry, Option, Options
+from tui.emulator.faults.registry import FOR, TIMES, Act, Answer, FaultRegistry, Option, Options
 
 if TYPE_CHECKING:
     from tui.emulator.fault_targets import Targets
@@ -45,16 +46,13 @@ _REPLICA = Option(
 _REPLICAS = Option(field="replicas", type=object, says="{replicas}")
 
 
-@fault(
-    "preempt",
-    "{job}",
-    _REPLICA,
-    _REPLICAS,
-    argument="job",
-    once=True,
-    doing="Preempting",
-    note="SIGTERM sent; SIGKILL follows after the grace period",
-)
+def _of_job(name: str, *options: Option, doing: str, note: str) -> Callable[[Act], Act]:
+    """Declare a fault that happens once, to replicas of one job."""
+    options = _REPLICA, *options, _REPLICAS
+    return fault(name, "{job}", *options, argument="job", once=True, doing=doing, note=note)
+
+
+@_of_job("preempt", doing="Preempting", note="SIGTERM sent; SIGKILL follows after the grace period")
 def preempt(targets: Targets, options: Options | None) -> Answer:
     """Preempt JOB's machines: SIGTERM, SIGKILL after the grace period, then a restart.
 
@@ -63,40 +61,40 @@ def preempt(targets: Targets, options: Options | None) -> Answer:
     return _command(targets, options, "preempt")
 
 
-@fault(
-    "oom",
-    "{job}",
-    _REPLICA,
-    _REPLICAS,
-    argument="job",
-    once=True,
-    doing="Killing for memory",
-    note="SIGKILL sent, as for too much memory",
-)
+@_of_job("oom", doing="Killing for memory", note="SIGKILL sent, as for too much memory")
 def oom(targets: Targets, options: Options | None) -> Answer:
     """Kill JOB's replicas as the kernel does when memory runs out."""
     return _command(targets, options, "oom")
 
 
-@fault(
+@_of_job(
     "pause",
-    "{job}",
-    _REPLICA,
     Option("--resume", "Let stopped replicas go on (SIGCONT).", type=bool),
-    _REPLICAS,
-    argument="job",
-    once=True,
     doing="Pausing",
     note="signal sent to every process of the replicas",
 )
 def pause(targets: Targets, options: Options | None) -> Answer:
     """Stop JOB's replicas with SIGSTOP, so that they hang without a message."""
-    assert options is not None
-    return _command(targets, options, "continue" if options["resume"] else "pause")
+    return _command(targets, options, "pause", "continue")
 
 
-def _command(targets: Targets, options: Options | None, do: str) -> Answer:
+@_of_job(
+    "cut",
+    Option("--resume", "Let packets through between all replicas again.", type=bool),
+    doing="Cutting",
+    note="applied to all connections between the replicas",
+)
+def cut(targets: Targets, options: Options | None) -> Answer:
+    """Drop the packets between a replica of JOB and the others, so that connections are silent.
+
+    Connections to buckets and other services stay.
+    """
+    return _command(targets, options, "cut", "join")
+
+
+def _command(targets: Targets, options: Options | None, do: str, resume: str = "") -> Answer:
     assert options is not None
+    do = resume if options.get("resume") else do
     job = targets.active_job(options["job"])
     return {"job": job.record.name, "replicas": targets.command(job, options["replica"], do)}
 

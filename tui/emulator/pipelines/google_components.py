@@ -330,7 +330,6 @@ def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
     leaf = node.leaf
     assert leaf is not None
     kind = dict(leaf.component.artifacts.get(name) or {})
-    resource = with_project_number(resource)
     uri, metadata = f"{_address(resource)}{resource}", {"resourceName": resource}
     return {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]}
 

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runner import database, exit_codes, host, process_tree
+from tui.emulator.runner import database, exit_codes, host, network_cut, process_tree
 from tui.emulator.runner.exit_codes import ExitMeaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, ProcessOwners
@@ -95,6 +95,8 @@ class AttemptRunner:
         self._owners = ProcessOwners(list(self.replicas), self._reaper)
         self._commands_read = self._reaped_read = 0
         self._next_sample = self._next_memory_check = 0.0
+        self._cut: set[str] | None = None
+        """Replicas without a network to the others. An empty set ends a cut."""
         self._limited = [r for r in self.replicas.values() if r.plan.memory_limit]
         self._deadline = time.monotonic() + self.plan.timeout if self.plan.timeout else None
         self._oom_kills = host.oom_kills()
@@ -143,6 +145,7 @@ class AttemptRunner:
         self._run_commands()
         self._check_deadline()
         self._check_memory()
+        self._cut_network()
         finished = self._clean_up()
         self._recorder.stamp()
         if time.monotonic() >= self._next_sample:
@@ -157,6 +160,7 @@ class AttemptRunner:
             "commands": self._commands_read,
             "reaped": self._reaped_read,
             "deadline": self._deadline,
+            "cut": self._cut and sorted(self._cut),
             "over_limit": [i for i, r in self.replicas.items() if r.over_limit],
             "ending": asdict(self._ending) if self._ending is not None else None,
         }
@@ -184,6 +188,7 @@ class AttemptRunner:
         """Continue with the record of a killed runner."""
         self._commands_read, self._reaped_read = state.get("commands", 0), state.get("reaped", 0)
         self._deadline = state.get("deadline", self._deadline)
+        self._cut = set(state.get("cut") or ()) or None
         if ending := state.get("ending"):
             self._ending = Ending(**{**ending, "now": set(ending["now"]), "next": set(ending["next"])})
         for replica, pid, start, progress, code, restarts, oom in rows:
@@ -435,19 +440,35 @@ class AttemptRunner:
             if do == "stop":
                 self._stop("timeout" if reason == "timeout" else "stopped", command.get("grace"))
             elif do in {"oom", "pause", "continue"}:
-                families = self._owners.scan(self._roots())
-                for name in replicas:
-                    if name not in self.replicas or self._ending is not None:
-                        continue
-                    if do == "oom":
-                        self._kill_for_memory(self.replicas[name], families[name])
-                    else:
-                        number = signal.SIGSTOP if do == "pause" else signal.SIGCONT
-                        process_tree.send(families[name], number)
+                self._signal(do, replicas)
+            elif do in {"cut", "join"}:
+                self._cut = set(replicas) if do == "cut" else set()
             elif do == "preempt":
                 self._preempt(replicas, "the machine is reclaimed")
             else:
                 log.warning("unknown command: %r", line)
+
+    def _cut_network(self) -> None:
+        """Apply the cut, also to new connections."""
+        if self._cut is None:
+            return
+        families = self._owners.scan(self._roots())
+        try:
+            network_cut.apply({i: [p.pid for p in family] for i, family in families.items()}, self._cut)
+            self._cut = self._cut or None
+        except OSError as error:
+            self._cut = None
+            self._recorder.event("service", f"the network can't be cut on this machine: {error.strerror}")
+
+    def _signal(self, do: str, replicas: list[str]) -> None:
+        families = self._owners.scan(self._roots())
+        for name in replicas:
+            if name not in self.replicas or self._ending is not None:
+                continue
+            if do == "oom":
+                self._kill_for_memory(self.replicas[name], families[name])
+            else:
+                process_tree.send(families[name], signal.SIGSTOP if do == "pause" else signal.SIGCONT)
 
     def _stop(self, outcome: str, requested_grace: object) -> None:
         grace = self.plan.grace if outcome == "timeout" else self.plan.stop_grace

@@ -14,6 +14,8 @@ Commands, one JSON object a line::
     {"do": "oom", "replicas": ["main"]}                            SIGKILL, as for too much memory
     {"do": "pause", "replicas": ["main"]}                          SIGSTOP to every process
     {"do": "continue", "replicas": ["main"]}                       SIGCONT to every process
+    {"do": "cut", "replicas": ["main"]}                            no packets between these and other replicas
+    {"do": "join"}                                                 the end of the cut
 """
 
 from __future__ import annotations

@@ -147,6 +147,7 @@ class JobRun:
     async def _queue(self) -> EndOfAttempt | None:
         job, quotas = self.job, self._deps.quotas
         refusal = quotas.refusal(job.record.location, job.pb)
+        refusal = refusal or self._deps.scarcity.quota_error(demand(job.pb))
         if refusal:
             return EndOfAttempt(State.JOB_STATE_FAILED, code_pb2.RESOURCE_EXHAUSTED, refusal)
         granted = quotas.queue(job)
@@ -266,9 +267,6 @@ class JobRun:
         """Wait for machines; a Flex-start job waits as long as a stockout lasts."""
         deps, pb = self._deps, self.job.pb
         scarcity = deps.scarcity
-        message = scarcity.quota_error(demand(pb))
-        if message:
-            return EndOfAttempt(State.JOB_STATE_FAILED, code_pb2.RESOURCE_EXHAUSTED, message)
         longest = self._longest_wait()
         until = None if longest is None else time.monotonic() + longest
         while until is not None and scarcity.current.stockout:

@@ -28,6 +28,7 @@ from tui.emulator.messages import Pb, copied, current_time, set_created
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, internal, invalid, methods_of, not_found
 from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
+from tui.emulator.rpc.project_names import numbered
 from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
@@ -455,7 +456,7 @@ def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:
     if error is not None:
         operation.error.CopyFrom(error)
     else:
-        operation.response.Pack(reply)
+        operation.response.Pack(numbered(reply))
     return replace(row, operation=operation)
 
 

@@ -65,12 +65,6 @@ def components(api_version: str) -> dict[str, Schema]:
     return schemas
 
 
-def kinds_of(api_version: str) -> tuple[str, ...]:
-    """Return the kinds of an apiVersion with a schema."""
-    file = _FILES.get(api_version)
-    return _table(file).kinds if file else ()
-
-
 @cache
 def _table(file: str) -> SchemaTable:
     return parse(resources.files(__package__).joinpath("data", f"{file}.schema").read_text())
