@@ -39,6 +39,23 @@ def ill_typed(value: Any, random: Random) -> Any:
     return random.choice(_VALUES)
 
 
+def wide(value: Any, random: Random, size: int) -> Any:
+    """A copy in which one list, map or text of any depth has about `size` bytes."""
+    if isinstance(value, dict) and value and random.random() < 0.8:
+        key = random.choice(sorted(value))
+        return {**value, key: wide(value[key], random, size)}
+    if isinstance(value, list) and value and random.random() < 0.6:
+        return [wide(value[0], random, size), *value[1:]]
+    item = random.choice([{}, "", 0, *(value.values() if isinstance(value, dict) else ())])
+    if isinstance(value, dict):
+        one = json.dumps({"100000": item})
+        return {**value, **{str(number): item for number in range(size // len(one))}}
+    if isinstance(value, list):
+        item = random.choice([*value, item])
+        return [item] * (size // (len(json.dumps(item)) + 2))
+    return random.choice("xé,") * size
+
+
 def body(random: Random, good: Any) -> tuple[str, bytes]:
     """A media type and a body."""
     depth = random.choice([50, 101, 900, 60_000])
@@ -49,6 +66,7 @@ def body(random: Random, good: Any) -> tuple[str, bytes]:
     text = random.choice([
         opening * depth, opening * depth + "1" + "]" * depth, laughs, "NaN", "null", "", "5", '"\\ud800"',
         "&a [*a]", "!!python/object:os.system x", "!!timestamp x", "{", "\x00", "9" * 5000, "x" * 4_000_000,
+        json.dumps(wide(good, random, random.choice([10_000, 500_000, 2_900_000]))),
         *[json.dumps(ill_typed(good, random)) for _ in range(20)],
     ])  # fmt: skip
     names = ("json", "yaml", "merge-patch+json", "json-patch+json", "strategic-merge-patch+json",

@@ -47,7 +47,6 @@ STOP_SECONDS = 1.0
 _OPTIONS = (
     # The default would let a second server share the address silently.
     ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
 

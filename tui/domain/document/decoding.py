@@ -15,6 +15,7 @@ MOST_LEVELS = 100
 _MOST_REPEATED = 100_000
 """Maximum number of values in a document once its aliases are expanded."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -22,12 +23,17 @@ class NotDecoded(ValueError):
     """The text exceeds a limit, or has a value that JSON does not have; the message has the reason."""
 
 
-def decode_json(text: str | bytes, *, most_levels: int = MOST_LEVELS, strict: bool = True) -> Any:
+def decode_json(
+    text: str | bytes, *, most_levels: int = MOST_LEVELS, most_values: int | None = None, strict: bool = True
+) -> Any:
     """Parse JSON; half of a surrogate pair becomes U+FFFD. Raises ValueError.
 
-    With `strict`, control characters in texts are refused.
+    `most_values` limits the memory: a value takes up to fifty times the size of its text. With `strict`,
+    control characters in texts are refused.
     """
     text = text if isinstance(text, str) else text.decode()
+    if most_values is not None and _values_in(text) > most_values < _values_in(_JSON_STRING.sub("", text)):
+        raise NotDecoded(f"it has more than {most_values:,} values")
     try:
         value = (_strict if strict else _lenient)(text)
     except RecursionError:
@@ -61,6 +67,11 @@ _lenient = json.JSONDecoder(parse_constant=_refuse, strict=False).decode
 
 def _too_deep(most_levels: int) -> NotDecoded:
     return NotDecoded(f"it is nested more than {most_levels} levels deep")
+
+
+def _values_in(text: str) -> int:
+    """About the number of values; more if texts have brackets or commas."""
+    return text.count(",") + text.count("{") + text.count("[")
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

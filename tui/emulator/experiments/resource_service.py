@@ -70,13 +70,16 @@ class ResourceServer:
     def find(self, name: str) -> Pb:
         """Return the resource of this name. Raises WireError: INVALID_ARGUMENT for a malformed name,
         NOT_FOUND."""
-        if not self.kind.names.fullmatch(name):
-            form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
-            raise invalid(("name", f"{name!r} must have the form projects/P/locations/L/{form}"))
-        resource = self._store.get(name)
+        resource = self._find(name)
         if resource is None:
             raise not_found(self._type, name)
         return resource
+
+    def _find(self, name: str) -> Pb | None:
+        if not self.kind.names.fullmatch(name):
+            form = "/".join(f"{collection}/ID" for collection in self.kind.path.split("/"))
+            raise invalid(("name", f"{name!r} must have the form projects/P/locations/L/{form}"))
+        return self._store.get(name)
 
     def new(self, parent: str, requested: Pb, requested_id: str) -> Pb:
         """Make a resource to be stored, with its name and times.
@@ -137,7 +140,7 @@ class ResourceServer:
     async def update(self, request: Pb) -> Pb:
         kind = self.kind
         requested = getattr(request, kind.field)
-        if getattr(request, "allow_missing", False) and self._store.get(requested.name) is None:
+        if getattr(request, "allow_missing", False) and self._find(requested.name) is None:
             parent, _, id = requested.name.rsplit("/", 2)
             resource = self.new(parent, requested, id)
         else:

@@ -6,6 +6,7 @@ own format with google.rpc details (docs/facts/clients.md 'Connecting without TL
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import grpc
 from google.api import httpbody_pb2
 from google.protobuf import any_pb2
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from tui.emulator.rpc.beta import BETA, V1, BetaOperations
@@ -23,6 +24,11 @@ log = logging.getLogger(__name__)
 
 LONGEST_STATUS = 2000
 """Maximum number of characters of the problems in a status, which contains them twice, once in base64."""
+
+LARGE = 64 * 1024
+"""Size in bytes at which a message is converted in a thread."""
+MOST_VALUES = 100_000
+"""Maximum number of values in a request: an empty message of 2 bytes takes hundreds of bytes of memory."""
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
@@ -186,7 +192,6 @@ def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHand
     make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
     return make(
         _unary(method) if method.unary else _bidi(method),
-        request_deserializer=method.request.FromString,
         response_serializer=lambda reply: _serialize(finish(reply)),
     )
 
@@ -222,10 +227,10 @@ def _serialize(reply: Message | RawReply | HttpReply) -> bytes:
 
 
 def _unary(method: Method) -> Callable[[Any, Context], Awaitable[Message]]:
-    async def serve(request: Any, context: Context) -> Message:
+    async def serve(request: bytes, context: Context) -> Message:
         assert method.unary is not None
         try:
-            return await method.unary(request)
+            return await method.unary(await _parsed(method, request))
         except WireError as error:
             return await _abort(context, error)
         except Exception:
@@ -236,10 +241,10 @@ def _unary(method: Method) -> Callable[[Any, Context], Awaitable[Message]]:
 
 
 def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterator[Message]]:
-    async def serve(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Message]:
+    async def serve(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Message]:
         assert method.bidi is not None
         try:
-            async for response in method.bidi(requests):
+            async for response in method.bidi(await _parsed(method, request) async for request in requests):
                 yield response
         except WireError as error:
             await _abort(context, error)
@@ -248,6 +253,34 @@ def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterat
             await _abort(context, internal())
 
     return serve
+
+
+async def _parsed(method: Method, request: bytes) -> Message:
+    """Parse a request. Raises WireError."""
+    try:
+        if len(request) < LARGE:
+            return method.request.FromString(request)
+        message = await asyncio.to_thread(method.request.FromString, request)
+    except DecodeError as error:
+        raise invalid(("", f"The request can't be decoded: {error}")) from error
+    if await asyncio.to_thread(_has_more_values, message, MOST_VALUES):
+        raise invalid(("", f"The request has more than {MOST_VALUES:,} values."))
+    return message
+
+
+def _has_more_values(message: Message, most: int) -> bool:
+    """Whether the message has more than `most` values of any depth."""
+    count, left = 0, [message]
+    while left:
+        for field, value in left.pop().ListFields():
+            values = value if field.is_repeated else (value,)
+            count += len(values)
+            if count > most:
+                return True
+            # Of a map only the values can be messages.
+            items = values.values() if hasattr(values, "values") else values
+            left += [item for item in items if isinstance(item, Message)]
+    return False
 
 
 def internal() -> WireError:

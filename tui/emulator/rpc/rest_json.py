@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.rpc import code_pb2
 
 from tui.domain.document.decoding import decode_json
-from tui.emulator.rpc.methods import LONGEST_STATUS, WireError, field_violations, invalid
+from tui.emulator.rpc.methods import LONGEST_STATUS, MOST_VALUES, WireError, field_violations, invalid
 from tui.emulator.rpc.rest_routes import FIELD_SEPARATOR
 
 # System parameters of every Google API, which select the format of the reply.
@@ -110,7 +110,7 @@ def _object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        value = decode_json(body)
+        value = decode_json(body, most_values=MOST_VALUES)
     except ValueError as error:
         raise invalid(("", f"Invalid JSON payload received. {error}")) from error
     if not isinstance(value, dict):
@@ -121,7 +121,8 @@ def _object(body: bytes) -> dict[str, Any]:
 def _parse(value: dict[str, Any], message: Message, where: str) -> None:
     try:
         json_format.ParseDict(value, message)
-    except json_format.ParseError as error:
+    # The parser itself fails on some wrong values, e.g. with AttributeError on a list of values that is null.
+    except (json_format.ParseError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _problem(str(error), where, message.DESCRIPTOR, value) from error
 
 
@@ -155,7 +156,7 @@ def _wrong_field(text: str, message: Descriptor, value: Any) -> tuple[str, str, 
         below = field.message_type or field.enum_type
         kind = f"type.googleapis.com/{below.full_name}" if below else _TYPES[field.type]
         value, step = value[name], field.name
-        if isinstance(value, list) and field.is_repeated and field.message_type:
+        if isinstance(value, list) and value and field.is_repeated and field.message_type:
             index = next((n for n, item in enumerate(value) if not _parses(item, field.message_type)), 0)
             value, step = value[index], f"{step}[{index}]"
         path.append(step)

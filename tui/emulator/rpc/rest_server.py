@@ -27,17 +27,16 @@ from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.beta import json_as_beta
 from tui.emulator.rpc.http_server import serve_http
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.rpc.methods import HttpReply, Method, RawReply, WireError, internal, not_served
+from tui.emulator.rpc.methods import LARGE, HttpReply, Method, RawReply, WireError, internal, not_served
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
 from tui.emulator.rpc.rest_routes import Route, routes_of
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 32 * 1024 * 1024
-"""Maximum size of a request body in bytes."""
-
-LARGE = 64 * 1024
-"""Size in bytes at which a message is converted in a thread."""
+"""Maximum size in bytes of a request body, which only RPCs with a raw body use."""
+MESSAGE_LIMIT = 4 * 1024 * 1024
+"""Maximum size in bytes of a request body that becomes a message, as of a message over gRPC."""
 
 T = TypeVar("T")
 Scope = dict[str, Any]
@@ -179,6 +178,8 @@ class RestApp:
                 sent = getattr(request, method.raw)
                 sent.content_type, sent.data = content_type, body
             else:
+                if len(body) > MESSAGE_LIMIT:
+                    raise _too_large(MESSAGE_LIMIT)
                 await _converted(
                     len(body), partial(read_request, request, match.groupdict(), query, route.body, body)
                 )
@@ -210,13 +211,8 @@ async def _converted(size: int, convert: Callable[[], T]) -> T:
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:
-    too_large = RequestRefused(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "INVALID_ARGUMENT",
-        f"Request payload size exceeds the limit: {BODY_LIMIT} bytes.",
-    )
     if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_LIMIT:
-        raise too_large
+        raise _too_large(BODY_LIMIT)
     if headers.get("content-encoding", "identity") != "identity":
         raise RequestRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", "Send the body without Content-Encoding."
@@ -229,9 +225,17 @@ async def _body(headers: dict[str, str], receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_LIMIT:
-            raise too_large
+            raise _too_large(BODY_LIMIT)
         if not message.get("more_body"):
             return b"".join(parts)
+
+
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "INVALID_ARGUMENT",
+        f"Request payload size exceeds the limit: {limit} bytes.",
+    )
 
 
 async def _reply(send: Send, status: int, body: bytes, more: Mapping[str, str], *, head: bool) -> None:

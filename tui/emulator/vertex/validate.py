@@ -79,17 +79,17 @@ def _display_name(resource: Pb, _location: str) -> Iterator[Problem]:
 
 
 def _labels(resource: Pb, _location: str) -> Iterator[Problem]:
-    valid = all(
+    valid = len(resource.labels) <= MAX_LABELS and all(
         _LABEL_START.match(key) and _is_label(key) and _is_label(v) for key, v in resource.labels.items()
     )
-    if len(resource.labels) > MAX_LABELS or not valid:
+    if not valid:
         yield "labels", LABEL_RULES
 
 
 def _is_label(text: str) -> bool:
     """Return whether a label's key or value may be this text. International letters are valid; Lu and Lt are
     the categories of capitals."""
-    kinds = [unicodedata.category(char) for char in text if char not in "_-"]
+    kinds = (unicodedata.category(char) for char in text if char not in "_-")
     return (
         len(text) < MAX_LABEL_LENGTH
         and len(text.encode()) < MAX_LABEL_BYTES
