@@ -151,11 +151,11 @@ def _value(field: FieldDescriptor, random: Random, depth: int) -> Any:
         keys = random.sample(_TEXTS, random.choice([0, 1, 1, 3]))
         return {key: _value(value, random, depth - 1) for key in keys}
     if field.is_repeated:
-        return [_message(kind, random, depth - 1) for _ in range(random.choice([0, 1, 1, 1, 2]))]
-    return _message(kind, random, depth - 1)
+        return [message(kind, random, depth - 1) for _ in range(random.choice([0, 1, 1, 1, 2]))]
+    return message(kind, random, depth - 1)
 
 
-def _message(kind: Descriptor, random: Random, depth: int) -> Any:
+def message(kind: Descriptor, random: Random, depth: int) -> Any:
     """JSON for a message: well-typed but for a few values."""
     if kind.full_name in _WELL_KNOWN:
         return random.choice(_WELL_KNOWN[kind.full_name])
@@ -205,7 +205,7 @@ def _request(method: Method, field: str, random: Random) -> Any:
         for _ in range(random.choice([0, 1, 1, 1, 2, 4])):
             made = odd(made, random)
         return made
-    made = _message(kind, random, random.choice([0, 2, 4]))
+    made = message(kind, random, random.choice([0, 2, 4]))
     if not field:
         # Of a request over gRPC.
         made["name" if "name" in kind.fields_by_name else "parent"] = "projects/p/locations/us-central1"
@@ -458,7 +458,7 @@ class Calls:
                 self.failures.append(f"{address} {content[:3000]!r}: {said[:200]}")
 
 
-async def _methods() -> list[Method]:
+async def methods() -> list[Method]:
     async with emulator() as (running, _):
         return running.methods
 
@@ -466,10 +466,10 @@ async def _methods() -> list[Method]:
 async def send_all(state: StateDir, clients: Clients, count: int, seed: int) -> Calls:
     """Send the calls, several at once, to the server of a state directory."""
     info = server_info(state) or {}
-    methods = await _methods()
+    served = await methods()
     headers = {"authorization": f"Bearer {read_token(state)}"}
     async with httpx.AsyncClient(base_url=info["rest"], headers=headers, timeout=60, trust_env=False) as http:
-        calls = Calls(http, info["buckets"], clients.channel, methods)
+        calls = Calls(http, info["buckets"], clients.channel, served)
         await http.post(f"{info['buckets']}/storage/v1/b", json={"name": "bkt"})
         for first in range(0, count, 4):
             await asyncio.gather(

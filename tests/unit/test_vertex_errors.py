@@ -12,6 +12,7 @@ from google.protobuf import any_pb2, duration_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from tui.backends import interface
+from tui.backends.errors import ReplyTooLarge
 from tui.backends.vertex.transport.errors import from_status, translate
 
 
@@ -105,7 +106,9 @@ def test_a_training_quota_points_to_the_quotas() -> None:
 def test_a_reply_that_is_too_large_is_no_quota() -> None:
     text = "CLIENT: Received message larger than max (4600000 vs. 4194304)"
     found = translate(failed(grpc.StatusCode.RESOURCE_EXHAUSTED, text), "list")
-    assert type(found) is interface.BackendError
+    assert (type(found), found.message) == (ReplyTooLarge, "Can't list: the reply has more than 32 MB.")
+    found = translate(failed(grpc.StatusCode.RESOURCE_EXHAUSTED, text.replace("CLIENT", "SERVER")), "list")
+    assert type(found) is interface.InvalidRequest and "too large" in found.fix
 
 
 def test_an_api_that_is_off_is_named_with_the_command_that_turns_it_on() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+PROXY_FIX = "A proxy or a login page on the way may answer instead of the service; check it."
+
 
 class BackendError(Exception):
     """A failed call. `message` gives the failed action, its object and the reason; `fix` gives the remedy.
@@ -38,8 +40,18 @@ def unexpected_reply(action: str, expected: str, content: bytes | str) -> Unavai
     return Unavailable(
         f"Can't {action}: the reply must be {expected}; it "
         + (f"begins with {text[:60]!r}." if text else "is empty."),
-        fix="A proxy or a login page on the way may answer instead of the service; check it.",
+        fix=PROXY_FIX,
     )
+
+
+class ReplyTooLarge(BackendError):
+    """The reply has more bytes or values than the client reads. `action` completes "Can't …"."""
+
+    def __init__(self, action: str, most: str) -> None:
+        super().__init__(
+            f"Can't {action}: the reply has more than {most}.",
+            fix=f"Request less at once, e.g. with a filter. {PROXY_FIX}",
+        )
 
 
 class NotOffered(BackendError):

@@ -165,7 +165,7 @@ async def test_an_expired_token_is_renewed_once_for_all_calls(tmp_path: Path) ->
     async with serving(answer) as server:
         calls = connection(tmp_path, server, **login)
         async with calls.stream("/api/v1/log", action="follow a log", params={"follow": True}) as pieces:
-            found = lines(pieces)
+            found = lines(pieces, "follow a log")
             assert await anext(found) == b"one"
             good = "token2"
             await asyncio.gather(

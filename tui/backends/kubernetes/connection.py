@@ -15,17 +15,25 @@ import time
 import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import httpx_ws
 
-from tui.backends.errors import BackendError, InvalidRequest, Unauthenticated, Unavailable, unexpected_reply
+from tui.backends.errors import (
+    BackendError,
+    InvalidRequest,
+    ReplyTooLarge,
+    Unauthenticated,
+    Unavailable,
+    unexpected_reply,
+)
 from tui.backends.kubernetes.errors import from_exception, from_reply
 from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.login.cluster import Cluster, Login
+from tui.backends.reply_limit import MOST_BYTES, MOST_TEXT, MOST_VALUES, body_of, decompressed
 from tui.domain.document.decoding import decode_json
 
 READ = 10.0
@@ -128,7 +136,7 @@ class ClusterConnection:
             request, action, method == "GET" if repeat is None else repeat, patience
         )
         try:
-            reply = decode_json(content) if content or method == "GET" else {}
+            reply = decode_json(content, most_values=MOST_VALUES) if content or method == "GET" else {}
         except ValueError:
             reply = None
         if not isinstance(reply, dict):
@@ -203,14 +211,17 @@ class ClusterConnection:
             cause: Exception | None = None
             end = began + most
             try:
-                reply = await self._send(request, action)
+                reply, content = await self._send(request, action)
             except Exception as error:  # noqa: BLE001 - it is translated
                 failure, cause = from_exception(error, action, self._server()), error
                 wait = backoff(attempt) if again or _not_sent(error) else None
+                if isinstance(error, ReplyTooLarge):
+                    smaller = request.with_small_page()
+                    request, wait = smaller, None if smaller is request else 0.0
             else:
                 if reply.is_success:
-                    return reply.content
-                failure = from_reply(reply.status_code, reply.headers, reply.content, action)
+                    return content
+                failure = from_reply(reply.status_code, reply.headers, content, action)
                 wait = _wait_after(reply, again, attempt)
                 if patience is None and _requested_wait(reply) is not None:
                     end = began + max(most, LONGEST_WAIT)
@@ -221,10 +232,11 @@ class ClusterConnection:
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def _send(self, request: _Request, action: str) -> httpx.Response:
-        """Send the request once. If the server refuses the login, read the login again once.
+    async def _send(self, request: _Request, action: str) -> tuple[httpx.Response, bytes]:
+        """Send the request once, and return the reply with its body. If the server refuses the login, read
+        the login again once.
 
-        A request with `stream` returns before its body has arrived.
+        The successful reply to a request with `stream` is returned open, without its body.
         """
         for renewed in (False, True):
             session = await self._ready(action)
@@ -238,12 +250,17 @@ class ClusterConnection:
                 extensions=session.extensions,
             )
             async with asyncio.timeout(request.within + 1):
-                reply = await session.client.send(built, stream=request.stream)
+                reply = await session.client.send(built, stream=True)
+                if request.stream and reply.is_success:
+                    return reply, b""
+                try:
+                    content = await body_of(reply, action)
+                finally:
+                    await reply.aclose()
             if reply.status_code != 401 or renewed:
                 break
-            await reply.aclose()
             await self._log_in(session)
-        return reply
+        return reply, content
 
     # Streams
 
@@ -265,14 +282,13 @@ class ClusterConnection:
         """
         try:
             request = _Request("GET", path, params, within=within, stream=True, silence=silence)
-            reply = await self._send(request, action)
+            reply, content = await self._send(request, action)
         except Exception as error:
             raise self._lost(from_exception(error, action, self._server()), action) from error
         try:
             if not reply.is_success:
-                body = await reply.aread()
-                raise self._lost(from_reply(reply.status_code, reply.headers, body, action), action)
-            yield reply.aiter_bytes()
+                raise self._lost(from_reply(reply.status_code, reply.headers, content, action), action)
+            yield decompressed(reply)
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise self._lost(from_exception(error, action, self._server()), action) from error
         finally:
@@ -373,6 +389,11 @@ class _Request:
     silence: float | None = 0.0
     """Maximum silence of a stream in seconds; `None` for no limit, 0.0 for the value of `within`."""
 
+    def with_small_page(self) -> _Request:
+        """This request with a tenth of the page size, unless it has a small page or none."""
+        limit = (self.params or {}).get("limit") or 0
+        return self if limit < 10 else replace(self, params={**(self.params or {}), "limit": limit // 10})
+
     @property
     def content(self) -> bytes | None:
         return None if self.body is None else json.dumps(self.body).encode()
@@ -395,12 +416,19 @@ def items_of(page: Mapping[str, Any], action: str, name: str = "items") -> list[
     return objects
 
 
-async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a stream without line ends. The last line may be incomplete."""
+async def lines(pieces: AsyncIterator[bytes], action: str) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a stream without line ends. The last line may be incomplete.
+
+    Raises ReplyTooLarge for a line above the limit of a reply. `action` completes "Can't …".
+    """
     rest: list[bytes] = []
+    size = 0
     async for piece in pieces:
         first, *more = piece.split(b"\n")
         rest.append(first)
+        size = len(more[-1]) if more else size + len(first)
+        if size > MOST_BYTES:
+            raise ReplyTooLarge(action, MOST_TEXT)
         if more:
             yield b"".join(rest)
             for line in more[:-1]:
@@ -419,7 +447,7 @@ def _client(login: Login) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=60.0),
         socket_options=_KEEP_ALIVE,
     )
-    headers = {"user-agent": "vxtui", "accept": "application/json"}
+    headers = {"user-agent": "vxtui", "accept": "application/json", "accept-encoding": "gzip"}
     return httpx.AsyncClient(base_url=login.server, transport=transport, headers=headers)
 
 

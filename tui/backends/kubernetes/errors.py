@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tui.backends.errors import (
+    PROXY_FIX,
     BackendError,
     FailedPrecondition,
     InvalidRequest,
@@ -20,6 +21,7 @@ from tui.backends.errors import (
     Unauthenticated,
     Unavailable,
 )
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
 from tui.domain.document.decoding import decode_json
 
@@ -66,8 +68,9 @@ def from_reply(status: int, headers: Mapping[str, str], body: bytes, action: str
 
 def from_status(status: Mapping[str, Any], action: str) -> BackendError:
     """Convert a `Status` object, which ends a watch or a stream of exec."""
-    code = int(status.get("code") or 500)
-    details = status.get("details") or {}
+    code = status.get("code")
+    code = code if isinstance(code, int) and code else 500
+    details = mapping(status.get("details"))
     reason = str(status.get("reason") or "")
     words = " ".join(str(status.get("message") or reason or f"the server answered {code}").split())
     words = _of_the_object(words, details)[:_LONGEST]
@@ -96,8 +99,7 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
         fix = "The server limits the request rate. Wait a little and try again."
         return QuotaExceeded(message, fix=fix, retry_after=_seconds(details))
     if 300 <= code < 400:
-        fix = "A proxy or a login page on the way may answer instead of the service; check it."
-        return Unavailable(f"Can't {action}: the reply is a redirect ({code}): {words}", fix=fix)
+        return Unavailable(f"Can't {action}: the reply is a redirect ({code}): {words}", fix=PROXY_FIX)
     if code in {408, 502, 503, 504} or reason in {"Timeout", "ServerTimeout"}:
         return Unavailable(message, fix=REACH_FIX)
     if "failed calling webhook" in words:
@@ -138,8 +140,7 @@ def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str
     if not (isinstance(answer, dict) and answer.get("kind") == "Status"):
         answer = {"message": body[:_LONGEST].decode("utf-8", "replace").strip()}
     answer = {**answer, "code": status}
-    details = answer.get("details")
-    answer["details"] = dict(details) if isinstance(details, Mapping) else {}
+    answer["details"] = dict(mapping(answer.get("details")))
     wait = headers.get("retry-after", "")
     if wait.isascii() and wait.isdigit():
         answer["details"]["retryAfterSeconds"] = int(wait)
@@ -152,7 +153,7 @@ def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
     The API server writes `<nil>` for the object itself.
     """
     cleaned = words.replace(f", <nil>: {_UNCHECKED}", "")
-    if cleaned != words and len(details.get("causes") or ()) == 2:
+    if cleaned != words and len(items(details.get("causes"))) == 2:
         cleaned = cleaned.replace(" is invalid: [", " is invalid: ").removesuffix("]")
     return cleaned.replace('<nil>: Invalid value: "object": ', "")
 
@@ -186,8 +187,8 @@ def _fields(details: Mapping[str, Any]) -> dict[str, str]:
     """Return the problems by the path of the field, e.g. `spec.suspend`."""
     return {
         str(cause["field"]): str(cause.get("message") or cause.get("reason") or "invalid")
-        for cause in details.get("causes") or ()
-        if isinstance(cause, Mapping) and cause.get("field") not in {None, "", "<nil>"}
+        for cause in items(details.get("causes"))
+        if cause.get("field") and cause["field"] != "<nil>"
     }
 
 

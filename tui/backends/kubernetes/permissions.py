@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from tui.backends.errors import BackendError, PermissionDenied
 from tui.backends.kubernetes.connection import ClusterConnection
 from tui.backends.kubernetes.discovery import ApiType
+from tui.backends.kubernetes.fields import mapping
 
 REMEMBERED = 300.0
 """Seconds for which an answer is cached. A role that is granted in the meantime takes effect afterwards."""
@@ -83,7 +84,7 @@ class Permissions:
             reply = await self._connection.request(
                 "POST", _PATH, action="check the login's permissions", body=body, repeat=True, patience=3.0
             )
-        status = (reply or {}).get("status") or {}
+        status = mapping(reply.get("status"))
         may, why = bool(status.get("allowed")), str(status.get("reason") or "")
         self._answers[question] = time.monotonic(), may, why
         return may, why

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tui.backends.errors import PROXY_FIX
 from tui.backends.interface import (
     BackendError,
     Bucket,
@@ -27,6 +28,7 @@ from tui.backends.interface import (
     Unavailable,
 )
 from tui.backends.local.threads import in_thread
+from tui.backends.reply_limit import limited
 from tui.backends.vertex.transport.connect import LOGIN, Endpoint
 
 T = TypeVar("T")
@@ -56,32 +58,34 @@ class Storage(StorageService):
     async def bucket(self, name: str) -> Bucket:
         """Read a bucket. Raises NotFound, PermissionDenied, Unavailable."""
         action = f"read the bucket gs://{name}"
-        bucket = await self._call(action, lambda client: client.get_bucket(name, **self._patience()), name)
-        return _bucket(bucket)
+        return await self._call(
+            action, lambda client: _bucket(client.get_bucket(name, **self._patience())), name
+        )
 
     async def buckets(self) -> list[Bucket]:
         """Return every bucket of the project."""
         action = f"list the buckets of {self._info.project}"
-        buckets = await self._call(action, lambda client: list(client.list_buckets(**self._patience())), "")
-        return [_bucket(bucket) for bucket in buckets]
+        return await self._call(
+            action, lambda client: list(map(_bucket, client.list_buckets(**self._patience()))), ""
+        )
 
     async def create_bucket(self, name: str, location: str) -> Bucket:
         """Create a bucket. Raises FailedPrecondition if the name is taken."""
         action = f"create the bucket gs://{name}"
-        bucket = await self._call(
-            action, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
+        return await self._call(
+            action,
+            lambda client: _bucket(client.create_bucket(name, location=location, timeout=CALL_SECONDS)),
+            name,
         )
-        return _bucket(bucket)
 
     async def allowed(self, name: str, permissions: list[str]) -> list[str]:
         """Return the given permissions that the caller has on a bucket."""
         action = f"check the permissions on gs://{name}"
-        granted = await self._call(
+        return await self._call(
             action,
-            lambda client: client.bucket(name).test_iam_permissions(permissions, **self._patience()),
+            lambda client: list(client.bucket(name).test_iam_permissions(permissions, **self._patience())),
             name,
         )
-        return list(granted)
 
     async def size_of(self, uri: str) -> int | None:
         """Return the size in bytes of the object gs://BUCKET/NAME, or `None` if the object does not exist.
@@ -162,6 +166,7 @@ class Storage(StorageService):
                 credentials = AnonymousCredentials()
             options = {"api_endpoint": address} if address else None
             client = Client(self._info.project, credentials=credentials, client_options=options)
+            limited(client._http)
             self._client = (address, client)
         return self._client[1]
 
@@ -209,11 +214,14 @@ def _in_loop(progress: Progressed | None) -> Callable[[int, int], None]:
 
 
 def _bucket(bucket: Any) -> Bucket:
+    """Convert a bucket of the client. Raises TypeError for a reply that is no bucket."""
+    if not bucket.location or not isinstance(bucket.location, str):
+        raise TypeError("a bucket must have a location")
     return Bucket(
         name=bucket.name,
-        location=(bucket.location or "").lower(),
-        location_type=bucket.location_type or "",
-        storage_class=bucket.storage_class or "",
+        location=bucket.location.lower(),
+        location_type=str(bucket.location_type or ""),
+        storage_class=str(bucket.storage_class or ""),
         project_number=str(bucket.project_number or ""),
     )
 
@@ -226,6 +234,11 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
 
     if isinstance(error, api.RetryError) and isinstance(error.cause, Exception):
         error = error.cause
+    if isinstance(error, AttributeError | LookupError | RecursionError | TypeError | ValueError):
+        problem = f"{type(error).__name__}: {error}"[:200]
+        return Unavailable(
+            f"Can't {action}: the reply must be that of Cloud Storage ({problem}).", fix=PROXY_FIX
+        )
     if isinstance(error, OSError) and hasattr(error, "request"):  # an error of the HTTP library
         kind = type(error).__name__
         return Unavailable(f"Can't {action}: no connection to Cloud Storage ({kind}).", fix=_REACH)

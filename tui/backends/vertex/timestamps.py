@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 EPOCH = datetime.fromtimestamp(0, UTC)
+_FIRST, _LAST = -62_000_000_000, 253_000_000_000
+"""Seconds since the epoch; times beyond are out of range, so that durations can be added to a time."""
 
 
 def moment(message: Any, field: str) -> datetime | None:
@@ -18,13 +20,12 @@ def moment(message: Any, field: str) -> datetime | None:
 
 def time_of(seconds: int, nanos: int) -> datetime | None:
     """Return the time that long after the epoch, or `None` if it is out of range."""
-    try:
-        # Most times of the service are full seconds, and the addition takes half as long again.
-        if nanos:
-            return EPOCH + timedelta(0, seconds, nanos // 1000)
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
+    if not _FIRST < seconds < _LAST:
         return None
+    # Most times of the service are full seconds, and the addition takes half as long again.
+    if nanos:
+        return EPOCH + timedelta(0, seconds, nanos // 1000)
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def latest(*times: datetime | None) -> datetime | None:

@@ -32,7 +32,7 @@ def decode_json(
     control characters in texts are refused.
     """
     text = text if isinstance(text, str) else text.decode()
-    if most_values is not None and _values_in(text) > most_values < _values_in(_JSON_STRING.sub("", text)):
+    if most_values is not None and has_more_values(text, most_values):
         raise NotDecoded(f"it has more than {most_values:,} values")
     try:
         value = (_strict if strict else _lenient)(text)
@@ -67,6 +67,11 @@ _lenient = json.JSONDecoder(parse_constant=_refuse, strict=False).decode
 
 def _too_deep(most_levels: int) -> NotDecoded:
     return NotDecoded(f"it is nested more than {most_levels} levels deep")
+
+
+def has_more_values(text: str, most: int) -> bool:
+    """Whether a JSON text has more values than `most`."""
+    return _values_in(text) > most < _values_in(_JSON_STRING.sub("", text))
 
 
 def _values_in(text: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any
 
 from tui.domain.core.states import JobState
@@ -165,5 +165,8 @@ def time_of(text: Any) -> datetime | None:
     try:
         time = datetime.fromisoformat(str(text or "").replace("Z", "+00:00"))
     except ValueError:
+        return None
+    if not MINYEAR < time.year < MAXYEAR:
+        # Durations can't be added to such a time.
         return None
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

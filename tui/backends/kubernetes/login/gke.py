@@ -21,6 +21,7 @@ from tui.backends.errors import (
 )
 from tui.backends.kubernetes.fields import mapping
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
+from tui.backends.reply_limit import limited
 from tui.backends.vertex.transport.connect import SCOPE, google_login
 from tui.domain.core.resource_name import GKE_CLUSTER
 from tui.domain.document.decoding import decode_json
@@ -88,7 +89,7 @@ def _fetch(url: str) -> tuple[int, Mapping[str, Any]]:
     from google.auth.transport.requests import AuthorizedSession
 
     credentials, _ = google.auth.default(scopes=[SCOPE])
-    with AuthorizedSession(credentials) as session:
+    with limited(AuthorizedSession(credentials)) as session:
         reply = session.get(url, timeout=SECONDS)
         try:
             answer = decode_json(reply.content)

@@ -28,11 +28,12 @@ def main() -> int:
     """Print the ExecCredential; errors go to stderr."""
     import google.auth
     from google.auth import exceptions
-    from google.auth.transport.requests import Request
+
+    from tui.backends.vertex.transport.connect import token_request
 
     try:
-        credentials, _ = google.auth.default(scopes=SCOPES)
-        credentials.refresh(Request())
+        credentials, _ = google.auth.default(scopes=SCOPES, request=token_request())
+        credentials.refresh(token_request())
     except exceptions.GoogleAuthError as error:
         sys.stderr.write(f"{error}. Run `gcloud auth application-default login`.\n")
         return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +13,7 @@ from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import Sample
 from tui.domain.core.metric import CPU, MEMORY, METRICS_API, source_label
 from tui.domain.kubernetes import quantity
+from tui.domain.kubernetes.conditions import time_of
 
 API = "/apis/metrics.k8s.io/v1beta1"
 _RESOURCES = ((CPU, "cpu"), (MEMORY, "memory"))
@@ -53,7 +53,7 @@ class PodUsage:
         return samples, "" if samples else "the metrics API has no sample of these pods yet"
 
     async def _samples(self, pod: LoggedPod, obj: Mapping[str, Any], item: Mapping[str, Any]) -> list[Sample]:
-        at = _time(item.get("timestamp"))
+        at = time_of(item.get("timestamp"))
         usage = next(
             (
                 mapping(container.get("usage"))
@@ -98,11 +98,4 @@ def _amount(value: object) -> Decimal | None:
     try:
         return quantity.parse(value) if value is not None else None
     except quantity.NotAQuantity:
-        return None
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(value))
-    except ValueError:
         return None

@@ -50,7 +50,7 @@ class ApiSource:
         action = f"watch the {self._resource}"
         async with self._connection.stream(self._path, action=action, params=params) as pieces:
             self.opened()
-            async with aclosing(lines(pieces)) as event_lines:
+            async with aclosing(lines(pieces, action)) as event_lines:
                 async for line in event_lines:
                     if not line.strip():
                         continue

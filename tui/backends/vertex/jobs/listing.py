@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from tui.backends.errors import ReplyTooLarge
 from tui.backends.interface import InvalidRequest, NotFound
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote, stamp
@@ -185,11 +186,12 @@ class JobListing:
         """Return one reply as plain protobuf."""
         try:
             return await self._ask(filter, token, self._page_size)
-        except InvalidRequest:
+        except (InvalidRequest, ReplyTooLarge):
             if token or self._page_size == SAFE_PAGE:
                 raise
             reply = await self._ask(filter, token, SAFE_PAGE)
-            # The service refused the page size, so the next request uses the smaller size.
+            # The page was too large for the service or for this client, so the next request uses the smaller
+            # size.
             self._page_size = SAFE_PAGE
             return reply
 

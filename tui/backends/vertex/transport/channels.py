@@ -7,7 +7,6 @@ from typing import Any
 
 import grpc
 from google.auth.transport.grpc import AuthMetadataPlugin
-from google.auth.transport.requests import Request
 from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClient
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc_asyncio import (
     JobServiceGrpcAsyncIOTransport,
@@ -35,8 +34,9 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio 
     MetricServiceGrpcAsyncIOTransport,
 )
 
+from tui.backends.reply_limit import MOST_BYTES
 from tui.backends.vertex.transport import deadlines
-from tui.backends.vertex.transport.connect import Endpoint, Service
+from tui.backends.vertex.transport.connect import Endpoint, Service, token_request
 from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.backends.vertex.transport.retry import Caller, Limiter
 
@@ -63,7 +63,7 @@ def channel_options(reconnect: float) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.ping_timeout_ms", 10_000),
-        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_receive_message_length", MOST_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1_000),
@@ -205,7 +205,7 @@ class Clients:
             if credentials is None:
                 channel = grpc.aio.insecure_channel(target, options=options, interceptors=[_Decoded()])
             else:
-                plugin = AuthMetadataPlugin(credentials, Request())
+                plugin = AuthMetadataPlugin(credentials, token_request())
                 secure = grpc.composite_channel_credentials(
                     grpc.ssl_channel_credentials(), grpc.metadata_call_credentials(plugin)
                 )

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from tui.backends.interface import BackendError, InvalidRequest, Unauthenticated, Unavailable
 from tui.backends.local.server import LocalServer
 from tui.backends.local.threads import in_thread
+from tui.backends.reply_limit import limited
 from tui.config.paths import state_dir
 from tui.domain.core.resource_name import is_location
 from tui.emulator.client import StateDir
@@ -211,21 +212,25 @@ class CloudEndpoint(Endpoint):
         if self.credentials is None or self.credentials.valid:
             return
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(google_login(lambda: _refresh(self.credentials)))
+            self._refreshing = asyncio.create_task(
+                google_login(lambda: self.credentials.refresh(token_request()))
+            )
         await asyncio.shield(self._refreshing)
 
 
 def _default_credentials() -> Any:
     import google.auth
 
-    credentials, _project = google.auth.default(scopes=[SCOPE])
+    credentials, _project = google.auth.default(scopes=[SCOPE], request=token_request())
     return credentials
 
 
-def _refresh(credentials: Any) -> None:
+def token_request() -> Any:
+    """Return a transport for google-auth, with a limit on the replies."""
+    import requests
     from google.auth.transport.requests import Request
 
-    credentials.refresh(Request())
+    return Request(limited(requests.Session()))
 
 
 async def google_login(work: Callable[[], T]) -> T:

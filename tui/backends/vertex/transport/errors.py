@@ -12,6 +12,7 @@ from google.auth import exceptions as auth
 from google.rpc import error_details_pb2 as details_pb2
 from grpc import StatusCode
 
+from tui.backends.errors import ReplyTooLarge
 from tui.backends.interface import (
     BackendError,
     FailedPrecondition,
@@ -22,6 +23,7 @@ from tui.backends.interface import (
     Unauthenticated,
     Unavailable,
 )
+from tui.backends.reply_limit import MOST_TEXT
 from tui.backends.vertex.transport.connect import LOGIN
 
 PLUGIN_FAILED = "Getting metadata from plugin failed"
@@ -85,7 +87,11 @@ def _from_api_error(error: api.GoogleAPICallError, action: str) -> BackendError:
     if code is StatusCode.PERMISSION_DENIED:
         return _denied(error, message)
     if code is StatusCode.RESOURCE_EXHAUSTED:
-        return _exhausted(message, reason, details)
+        if TOO_LARGE in reason:
+            if reason.startswith("SERVER"):
+                return InvalidRequest(message, fix="The request is too large: shorten its texts and lists.")
+            return ReplyTooLarge(action, MOST_TEXT)
+        return _exhausted(message, details)
     if code is StatusCode.NOT_FOUND:
         return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code in _INVALID:
@@ -148,9 +154,7 @@ def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
     return PermissionDenied(message, fix="Ask the project's owner for a role that has this permission.")
 
 
-def _exhausted(message: str, reason: str, details: Iterable[Any]) -> BackendError:
-    if TOO_LARGE in reason:
-        return BackendError(message, fix="The reply is too large for this client. Request less at once.")
+def _exhausted(message: str, details: Iterable[Any]) -> BackendError:
     details_ = list(details)
     violations = [v for failure in _of(details_, details_pb2.QuotaFailure) for v in failure.violations]
     subjects = ", ".join(v.subject or v.description for v in violations if (v.subject or v.description))
