@@ -31,7 +31,7 @@ _ENDS = frozenset(" |0123456789s:]m\r")
 _SHORT = re.compile(
     r"[\s|]*+(?:\d++(?:[\d.\s|:e+s\x1b\[m;-]*+$|:\s+learn: )"
     r"|\[(?:\d++\]\s+[\w-]+:|(?:epoch=\d+\]\[)?batch=)|total_timesteps"
-    r"|(?:Learning i|I)teration:? \d|Step:? \d)|\x1b|.*\r"
+    r"|(?:Learning i|I)teration:? \d|Step:? \d)|[\x1b\r]"
 )
 """Short lines that may report progress: rows of tables, boosting rounds and heads of blocks."""
 
@@ -50,7 +50,10 @@ def may_report(text: str) -> bool:
 
 
 def _may_be_short(text: str) -> bool:
-    return "step" in text or "STEP" in text or _SHORT.match(text) is not None
+    if "step" in text or "STEP" in text:
+        return True
+    # Rows have columns; most other lines begin with a date.
+    return (text[0] > "9" or "  " in text or "\t" in text or "|" in text) and _SHORT.match(text) is not None
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:

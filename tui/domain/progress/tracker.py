@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 
 from tui.domain.core.figures import MOST_STEPS, count, figure
-from tui.domain.core.training_progress import STEPS, TOKENS, TrainingStep
+from tui.domain.core.training_progress import STEPS, TrainingStep
 from tui.domain.progress.formats.bars import LIGHTNING, TQDM
 from tui.domain.progress.formats.tables import row_reading
 from tui.domain.progress.parsing.reading import Bar, LineReading, Part
@@ -132,7 +132,7 @@ class Tracker:
             return self._keep(_merged(before, at, reading, total))
         if self._pending is not None:
             reading, self._pending = _filled(reading, self._pending), None
-        return self._keep(_sample(at, step, total, reading))
+        return self._keep(_merged(TrainingStep(at, step), at, reading, total))
 
     def _joined(self, at: datetime, reading: LineReading) -> LineReading | None:
         """The reading of a block's value or of a table's row with its step; `None` for heads and headers."""
@@ -300,19 +300,6 @@ def _trust(reading: LineReading) -> Trust:
     if reading.counts_epochs:
         return Trust.EPOCHS
     return Trust.FULL if reading.loss is not None else Trust.BARE
-
-
-def _sample(at: datetime, step: int, total: int | None, reading: LineReading) -> TrainingStep:
-    return TrainingStep(
-        at,
-        step,
-        reading.loss,
-        figure(reading.speed),
-        reading.speed_unit or TOKENS,
-        total,
-        reading.learning_rate,
-        reading.numbers,
-    )
 
 
 def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:

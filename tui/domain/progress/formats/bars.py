@@ -1,13 +1,16 @@
-"""Bars of tqdm, which Hugging Face's Trainer, Lightning and most scripts draw.
+"""Bars of tqdm, which Hugging Face's Trainer, Lightning and most scripts draw, and of Lightning's
+RichProgressBar.
 
-The form is that of `tqdm.format_meter` (tqdm 4.70):
+The forms are those of `tqdm.format_meter` (tqdm 4.70) and `callbacks/progress/rich_progress.py`:
 
       3%|▎         | 61/2000 [00:31<16:20,  1.98it/s, loss=2.13]
     Epoch 0:  12%|█▏        | 61/500 [00:10<01:11,  6.10it/s, v_num=0, train_loss=2.130]
     61it [00:31,  1.98it/s, loss=2.13]
+    Epoch 3/9  ━━━━━━╸━━━━━━━━━━━━ 61/500 0:00:10 • 0:01:11 6.10it/s v_num: 0.000 train_loss: 2.130
 
-Bars also count downloads, files and evaluations. A bar is the training's if its description or postfix says
-so; a bar without either may be, see `Bar.training`.
+Rich epochs count from 0, and the second number is the last epoch's. Bars also count downloads, files and
+evaluations. A bar is the training's if its description or postfix says so; a bar without either may be, see
+`Bar.training`.
 """
 
 from __future__ import annotations
@@ -46,6 +49,11 @@ _LOGGED = re.compile(
     r"rate:(?P<rate>[\d.]{1,16})(?P<fast>it)/s remaining:(?P<left>[\d:?]{1,24}) elapsed:[\d:]{1,24}"
     r"(?P<postfix> postfix:.*)?"
 )
+_TIME = r"(?:\d{1,4} days?, )?\d{1,6}:\d\d:\d\d|-:--:--"
+_RICH = re.compile(
+    rf"(?P<bar>[━╸ ]{{1,80}})(?P<n>\d{{1,12}})/(?P<total>\d{{1,12}}|--) (?:{_TIME}) • (?P<left>{_TIME})"
+    r" {1,8}(?P<rate>[\d.]{1,16})(?P<fast>it)/s(?P<postfix>.*)"
+)
 _PERCENT = re.compile(r"(?<!\d)\d{1,3}%\|")
 _EPOCH_UNITS = frozenset({"epoch", "epochs", "ep"})
 _EPOCH = re.compile(
@@ -76,6 +84,7 @@ class Meter:
     rate: float | None
     unit: str
     postfix: str
+    rich: bool = False
 
 
 def read(text: str) -> LineReading | None:
@@ -102,8 +111,8 @@ def read(text: str) -> LineReading | None:
     if unit != STEPS and not measured.losses:
         return None
     epoch = table or _EPOCH.search(meter.description)
-    lightning = "v_num=" in meter.postfix
-    epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
+    lightning = meter.rich or "v_num=" in meter.postfix
+    epochs = int(epoch["epochs"]) + meter.rich if epoch and epoch["epochs"] else None
     bar = Bar(
         meter.step,
         meter.total,
@@ -121,11 +130,14 @@ def read(text: str) -> LineReading | None:
 
 
 def _meter(text: str) -> Meter | None:
-    metered = _METER.search(text) if "[" in text else None
-    counter = None
-    if metered is None:
-        metered = _LOGGED.search(text) if "Progress on:" in text else None
-        counter = _COUNTER.search(text) if "[" in text and metered is None else None
+    metered = counter = None
+    if "[" in text:
+        metered = _METER.search(text)
+        counter = None if metered else _COUNTER.search(text)
+    elif " • " in text:
+        metered = _RICH.search(text)
+    if metered is None and counter is None and "Progress on:" in text:
+        metered = _LOGGED.search(text)
     match = metered or counter
     if match is None:
         return None
@@ -145,6 +157,7 @@ def _meter(text: str) -> Meter | None:
         (1 / rate if slow and rate else rate) if rate else None,
         (slow or match["fast"]).strip(),
         (match["postfix"] or "").removeprefix(" postfix:").lstrip(", "),
+        rich="bar" in groups,
     )
 
 
