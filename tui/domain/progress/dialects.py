@@ -50,10 +50,9 @@ def may_report(text: str) -> bool:
 
 
 def _may_be_short(text: str) -> bool:
-    if "step" in text or "STEP" in text:
-        return True
     # Rows have columns; most other lines begin with a date.
-    return (text[0] > "9" or "  " in text or "\t" in text or "|" in text) and _SHORT.match(text) is not None
+    columns = text[0] > "9" or "  " in text or "\t" in text or "|" in text
+    return "step" in text or "STEP" in text or (columns and _SHORT.match(text) is not None)
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:

@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from tui.domain.core.figures import count
-from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
+from tui.domain.core.training_progress import MOST_NUMBERS
 from tui.domain.log.pattern import PatternError, compiled_with_groups
-from tui.domain.progress.parsing.names import MOST_NAME, unit_seconds
+from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.names import MOST_NAME
 from tui.domain.progress.parsing.reading import LineReading, duration, number
 
 VARIABLE = "VXTUI_PROGRESS"
@@ -23,11 +24,9 @@ MOST_CHARACTERS = 500
 MOST_TEXT = 1_000
 """Number of characters of a line that are matched against a pattern."""
 _NEEDED = ("step", "loss")
-_SPEEDS = {
-    "tokens_per_second": TOKENS, "samples_per_second": SAMPLES, "steps_per_second": STEPS,
-}  # fmt: skip
-_KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "epochs", "eta", "step_ms",
-                    "step_seconds", *_SPEEDS})  # fmt: skip
+_KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "step_ms", "step_seconds",
+                    "tokens_per_second", "samples_per_second", "steps_per_second"})  # fmt: skip
+_OWN = frozenset({"eta", "epochs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +43,16 @@ class ProgressPattern:
             return None
         groups = {name: value for name, value in match.groupdict().items() if value is not None}
         numbers = {name: n for name, value in groups.items() if (n := number(value)) is not None}
-        step, loss = count(numbers.get("step")), numbers.get("loss")
-        if step is None and loss is None:
+        measured = Measured().add_fields({name: n for name, n in numbers.items() if name in _KNOWN})
+        if measured.step is None and measured.loss is None:
             return None
-        reading = LineReading(
-            DIALECT,
-            step=step,
-            total=count(numbers.get("total")) or None,
-            epoch=numbers.get("epoch"),
-            epochs=count(numbers.get("epochs")) or None,
-            loss=loss,
-            learning_rate=numbers.get("learning_rate", numbers.get("lr")),
-            remaining=duration(groups.get("eta", "")),
-            numbers=tuple((n, v) for n, v in numbers.items() if n not in _KNOWN)[:MOST_NUMBERS],
-        )
-        return _with_speed(reading, numbers)
-
-
-def _with_speed(reading: LineReading, numbers: Mapping[str, float]) -> LineReading:
-    for name, unit in _SPEEDS.items():
-        if numbers.get(name, 0) > 0:
-            reading.speed, reading.speed_unit = numbers[name], unit
-            return reading
-    for name, unit in (("step_seconds", "s"), ("step_ms", "ms")):
-        seconds = numbers.get(name, 0) * (unit_seconds(unit) or 0)
-        if seconds > 0:
-            reading.speed, reading.speed_unit = 1 / seconds, STEPS
-    return reading
+        reading = measured.reading(DIALECT)
+        reading.step, reading.total = measured.step, measured.total(measured.step or 0)
+        reading.epochs = count(numbers.get("epochs")) or None
+        reading.remaining = duration(groups.get("eta", ""))
+        others = ((name, n) for name, n in numbers.items() if name not in _KNOWN | _OWN)
+        reading.numbers = tuple(others)[:MOST_NUMBERS]
+        return reading
 
 
 @lru_cache(maxsize=256)

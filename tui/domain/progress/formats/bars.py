@@ -16,7 +16,6 @@ evaluations. A bar is the training's if its description or postfix says so; a ba
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tui.domain.core.figures import count
 from tui.domain.core.training_progress import STEPS
@@ -73,92 +72,62 @@ _OTHER_WORK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Meter:
-    """The counts of a bar, and the text around them."""
-
-    description: str
-    step: int
-    total: int | None
-    left: str
-    rate: float | None
-    unit: str
-    postfix: str
-    rich: bool = False
-
-
 def read(text: str) -> LineReading | None:
     """Parse a bar that is, or may be, the training's."""
-    meter = _meter(text)
-    if meter is None:
+    match = _meter(text)
+    step = count(_rounded(match["n"])) if match else None
+    if match is None or step is None:
         return None
-    measured = Measured().add_all(named_numbers(meter.postfix))
-    if "oss" in meter.description and not measured.losses:
+    groups = match.groupdict()
+    percent = _PERCENT.search(text, 0, match.start())
+    drawn = text[: percent.start() if percent else match.start()].strip().rstrip(":").strip()
+    described, postfix = groups.get("description") or drawn, (match["postfix"] or "")
+    measured = Measured().add_all(named_numbers(postfix.removeprefix(" postfix:").lstrip(", ")))
+    if "oss" in described and not measured.losses:
         # torchtune: `1|10|Loss: 2.13: 3%|…`.
-        measured.losses = Measured().add_all(named_numbers(meter.description)).losses
-    table = _TABLE_EPOCH.match(meter.description)
-    described = table is not None or bool(_TRAINING.search(meter.description))
-    trains = described or bool(measured.losses)
-    if _VALIDATES.search(meter.description) or (not trains and meter.description):
+        measured.losses = Measured().add_all(named_numbers(described)).losses
+    table = _TABLE_EPOCH.match(described)
+    trains = table is not None or bool(_TRAINING.search(described)) or bool(measured.losses)
+    if _VALIDATES.search(described) or (not trains and described):
         return None
-    if not measured.losses and _OTHER_WORK.search(meter.description):
+    if not measured.losses and _OTHER_WORK.search(described):
         return None
-    if meter.unit.lower() in _EPOCH_UNITS or _EPOCHS.fullmatch(meter.description):
+    total = count(_rounded(groups.get("total") or ""))
+    word = (groups.get("slow") or match["fast"]).strip()
+    if word.lower() in _EPOCH_UNITS or _EPOCHS.fullmatch(described):
         reading = measured.reading(TQDM)
-        reading.step, reading.total, reading.counts_epochs = meter.step, meter.total, True
+        reading.step, reading.total, reading.counts_epochs = step, total, True
         return reading
-    unit = counted_unit(meter.unit)
+    unit = counted_unit(word)
     if unit != STEPS and not measured.losses:
         return None
-    epoch = table or _EPOCH.search(meter.description)
-    lightning = meter.rich or "v_num=" in meter.postfix
-    epochs = int(epoch["epochs"]) + meter.rich if epoch and epoch["epochs"] else None
-    bar = Bar(
-        meter.step,
-        meter.total,
+    epoch = table or _EPOCH.search(described)
+    rich = "bar" in groups
+    lightning = rich or "v_num=" in postfix
+    reading = measured.reading(LIGHTNING if lightning else TQDM)
+    rate = number(match["rate"])
+    if reading.speed is None and rate and unit:
+        reading.speed, reading.speed_unit = 1 / rate if groups.get("slow") else rate, unit
+    reading.epochs = int(epoch["epochs"]) + rich if epoch and epoch["epochs"] else None
+    reading.bar = Bar(
+        step,
+        total,
         epoch=int(epoch["epoch"]) if epoch else None,
         first_epoch=0 if lightning else None,
         training=trains,
         of_epoch=True if epoch else None,
     )
-    reading = measured.reading(LIGHTNING if lightning else TQDM)
-    if reading.speed is None and meter.rate and unit:
-        reading.speed, reading.speed_unit = meter.rate, unit
-    reading.epochs = epochs
-    reading.bar, reading.epoch, reading.remaining = bar, None, duration(meter.left)
+    reading.epoch, reading.remaining = None, duration(groups.get("left") or "")
     return reading
 
 
-def _meter(text: str) -> Meter | None:
-    metered = counter = None
+def _meter(text: str) -> re.Match[str] | None:
+    match = None
     if "[" in text:
-        metered = _METER.search(text)
-        counter = None if metered else _COUNTER.search(text)
+        match = _METER.search(text) or _COUNTER.search(text)
     elif " • " in text:
-        metered = _RICH.search(text)
-    if metered is None and counter is None and "Progress on:" in text:
-        metered = _LOGGED.search(text)
-    match = metered or counter
-    if match is None:
-        return None
-    step = count(_rounded(match["n"]))
-    if step is None:
-        return None
-    groups = match.groupdict()
-    slow = groups.get("slow")
-    rate = number(match["rate"])
-    percent = _PERCENT.search(text, 0, match.start())
-    drawn = text[: percent.start() if percent else match.start()].strip().rstrip(":").strip()
-    return Meter(
-        groups.get("description") or drawn,
-        step,
-        count(_rounded(metered["total"])) if metered else None,
-        metered["left"] if metered else "",
-        (1 / rate if slow and rate else rate) if rate else None,
-        (slow or match["fast"]).strip(),
-        (match["postfix"] or "").removeprefix(" postfix:").lstrip(", "),
-        rich="bar" in groups,
-    )
+        match = _RICH.search(text)
+    return match or (_LOGGED.search(text) if "Progress on:" in text else None)
 
 
 def _rounded(text: str) -> float | None:

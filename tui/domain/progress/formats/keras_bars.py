@@ -15,6 +15,7 @@ import re
 from tui.domain.core.training_progress import SAMPLES, STEPS
 from tui.domain.progress.formats.named_lines import remaining_in
 from tui.domain.progress.parsing.measured import Measured
+from tui.domain.progress.parsing.names import unit_seconds
 from tui.domain.progress.parsing.numbered import named_numbers
 from tui.domain.progress.parsing.reading import Bar, LineReading, duration
 
@@ -32,7 +33,6 @@ _BAR = re.compile(
 )
 _LEFT = re.compile(r" {0,2}(?P<left>(?:\d{1,9}:)?\d{1,2}:\d\d|\d{1,9}s) ")
 _PACE = re.compile(r"(?P<value>\d{1,9})(?P<unit>us|ms|s)/(?P<of>step|sample)")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def read(text: str) -> LineReading | None:
@@ -52,7 +52,7 @@ def read(text: str) -> LineReading | None:
     reading = measured.reading(DIALECT)
     pace = _PACE.search(match["rest"])
     if reading.speed is None and pace is not None and int(pace["value"]):
-        reading.speed = 1 / (int(pace["value"]) * _SECONDS[pace["unit"]])
+        reading.speed = 1 / (int(pace["value"]) * (unit_seconds(pace["unit"]) or 1))
         reading.speed_unit = STEPS if pace["of"] == "step" else SAMPLES
     total = None if match["total"] == "Unknown" else int(match["total"])
     bar = reading.bar = Bar(int(match["n"]), total, first_epoch=1, fixed=True)

@@ -28,7 +28,7 @@ from datetime import timedelta
 from tui.domain.core.figures import count
 from tui.domain.progress.parsing.measured import Measured
 from tui.domain.progress.parsing.numbered import named_numbers
-from tui.domain.progress.parsing.reading import LineReading, Part, duration
+from tui.domain.progress.parsing.reading import Bar, LineReading, Part, duration
 
 PRIORITY = 60
 SIGNS = (
@@ -41,7 +41,8 @@ SIGNS = (
     ),
     (("optimization steps",), r"optimization steps = "),
     (("Num Epochs",), r"Num Epochs = "),
-    ((), r"^.{0,40}(\[batch=|[Ii]teration:? |total_timesteps +\|)|^Epoch:? [0-9]+$|-(rmse|mae):|\tlearn: "),
+    ((), r"(step|STEP)[=:] ?[0-9]|^Epoch:? [0-9]+$|-(rmse|mae):|\tlearn: "),
+    ((), r"^.{0,40}(\[batch=|[Ii]teration:? |total_timesteps +\|)"),
 )
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),
@@ -102,6 +103,8 @@ def read(text: str) -> LineReading | None:
     if measured.losses and (match := _BATCHES.search(text)) is not None:
         measured.epoch, measured.steps = int(match["epoch"]), {"batch": int(match["batch"])}
     step, bar = measured.step, measured.bar
+    if bar is not None and "Epoch: [" in text:
+        bar = replace(bar, first_epoch=0)
     reports = measured.losses or measured.speed[0] is not None
     if (step is not None or bar is not None) and measured.validates:
         return measured.results(_dialect(text))
@@ -109,18 +112,26 @@ def read(text: str) -> LineReading | None:
         return _head(text, measured) or _run_length(text, measured)
     reading = measured.reading(_dialect(text))
     reading.remaining = remaining_in(text)
-    if bar is not None:
-        first = 0 if "Epoch: [" in text else None
-        reading.bar, reading.epoch = replace(bar, first_epoch=first), None
-    elif step is not None:
-        reading.step, reading.total = step, measured.total(step)
-    elif measured.losses and (epoch := count(measured.epoch)) is not None:
-        reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
-    elif measured.epoch is None and _VALUE.search(text) is not None:
+    if _counted(reading, measured, bar):
+        return reading if measured.losses or not reading.counts_epochs else None
+    if measured.epoch is None and _VALUE.search(text) is not None:
         reading.part = Part.VALUE
+        return reading
+    return None
+
+
+def _counted(reading: LineReading, measured: Measured, bar: Bar | None) -> bool:
+    """Set the count of the reading; return whether the line has one."""
+    epoch = count(measured.epoch)
+    if bar is not None:
+        reading.bar, reading.epoch = bar, None
+    elif measured.step is not None:
+        reading.step, reading.total = measured.step, measured.total(measured.step)
+    elif epoch is not None:
+        reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
     else:
-        return None
-    return reading
+        return False
+    return True
 
 
 def _has_losses(measured: Measured) -> bool:
@@ -137,29 +148,19 @@ def _head(text: str, measured: Measured) -> LineReading | None:
         return None
     if measured.numbers and Measured().add_all(named_numbers(text[measured.first :])).numbers:
         return None
-    bar, step, epoch = measured.bar, measured.step, count(measured.epoch)
-    reading = replace(measured.reading(OTHER), part=Part.HEAD)
-    if bar is not None and bar.of_epoch and measured.step_name == "batch" and bar.total is not None:
+    bar, reading = measured.bar, replace(measured.reading(OTHER), part=Part.HEAD)
+    if bar is not None and bar.total is not None and measured.step_name == "batch":
         # The batches of composer's blocks are those of the run.
         return replace(reading, step=bar.step, total=bar.total, epoch=None)
-    if bar is not None and bar.epoch is not None:
-        reading.bar, reading.epoch = bar, None
-    elif step is not None:
-        reading.step, reading.total = step, measured.total(step)
-    elif epoch is not None and bar is None:
-        reading.step, reading.total, reading.counts_epochs = epoch, measured.epochs, True
-    else:
-        return None
-    return reading
+    named = bar is None or bar.epoch is not None
+    return reading if named and _counted(reading, measured, bar) else None
 
 
 def _run_length(text: str, measured: Measured) -> LineReading | None:
     if measured.step is not None or not any(word in text for word in _TOTALS):
         return None
-    total = next(iter(measured.totals.values()), None)
-    return (
-        LineReading("Hugging Face", total=total, epochs=measured.epochs) if total or measured.epochs else None
-    )
+    total, epochs = next(iter(measured.totals.values()), None), measured.epochs
+    return LineReading("Hugging Face", total=total, epochs=epochs) if total or epochs else None
 
 
 def remaining_in(text: str) -> timedelta | None:

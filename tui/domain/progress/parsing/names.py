@@ -70,7 +70,7 @@ _TOTALS = frozenset({
 })  # fmt: skip
 _LEARNING_RATES = frozenset({"lr", "learning_rate", "train_lr", "train_learning_rate", "lr_0", "base_lr"})
 _STEP_TIMES = frozenset({
-    "iter_time", "step_time", "time_per_step", "time_per_iteration", "elapsed_time_per_iteration",
+    "step", "iter_time", "step_time", "time_per_step", "time_per_iteration", "elapsed_time_per_iteration",
     "iteration_time", "seconds_per_step", "sec_per_step", "step_seconds", "dt", "train_step_timing",
     "per_step_time", "batch_time", "batch_cost", "avg_batch_cost", "batch_(t)", "time/iter", "time/step",
 })  # fmt: skip

@@ -60,8 +60,7 @@ class Named(NamedTuple):
 
 def named_numbers(text: str) -> Iterator[Named]:
     """Yield the numbers of a text in order."""
-    before, name, unit, explicit, adjacent = 0, "", "", False, False
-    leads = False
+    before, name, unit, explicit, adjacent, leads = 0, "", "", False, False, False
     for at, match in enumerate(_NUMBER.finditer(text)):
         if at >= MOST_NUMBERS:
             return
