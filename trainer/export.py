@@ -1,7 +1,7 @@
 """`python -m trainer.export CHECKPOINT OUT`: export the weights of a checkpoint.
 
-OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
---shard-size, the tokenizer, and for a causal-lm its config.json. A run with --lora-rank is exported as an
+OUT is a file NAME.safetensors, or a folder for the libraries of Hugging Face. The folder has files of at most
+--shard-size, the tokenizer, and for a causal-lm the config.json. A run with --lora-rank is exported as an
 adapter in the format of peft, or with --merge as the complete model including the updates. The checkpoint may
 be of any strategy and world size. The export runs in one process; for a folder without --merge it has at most
 one file in memory. ZeRO's weights are read from its full-precision copies.

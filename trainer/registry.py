@@ -37,11 +37,12 @@ class ModelEntry:
 
     `target` is `module:function`; the function has a Config as argument and returns a
     `models.workload.Workload`. `shape_flags` are the settings that change names, shapes or use of its
-    weights. A model with `text` trains on text, by default on Python's own sources. `prepare` is
-    `module:function` too: one rank of each node calls it with a Config and a `data.data_cache.DataProgress`
-    before any rank builds the workload, and all ranks use its result as `--data`. `preload` lists packages to
-    import before the fork, `flags` the settings of only this model. `answerer` is the `module:class` that
-    answers questions with a trained model for `trainer.serving`; a model without `answerer` can't be served.
+    weights. A model with `text` trains on text, by default on Python's own sources. `prepare` is a
+    `module:function` too. One rank of each node calls the function with a Config and a
+    `data.data_cache.DataProgress` before any rank builds the workload. All ranks use the result as `--data`.
+    `preload` lists packages to import before the fork, `flags` the settings of only this model. `answerer` is
+    the `module:class` that answers questions with a trained model for `trainer.serving`; a model without
+    `answerer` can't be served.
     """
 
     target: str

@@ -5,7 +5,7 @@ then from the store. The finder reads only those of the store's manifests that m
 checkpoints.
 
 If a disk or the store does not answer, the finder retries for `--store-timeout` seconds and then ends the
-run: starting at step 0 would be wrong, because a checkpoint may be there.
+run. Starting at step 0 would be wrong, because a checkpoint may exist.
 """
 
 from __future__ import annotations

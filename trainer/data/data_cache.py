@@ -30,7 +30,7 @@ class DataProgress:
         """Begin to write a file from `size` units of the data."""
 
     def read(self, count: int) -> None:
-        """Count `count` more units as read; 0 while another process writes the file."""
+        """Count `count` more units as read. `count` is 0 while another process writes the file."""
 
     def ready(self, text: str) -> None:
         """Report that the file is usable."""

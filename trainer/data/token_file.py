@@ -1,7 +1,7 @@
 """Token files, mapped into memory: NAME.bin (only little-endian ids) and NAME.json with the format.
 
-In a file with marked targets the highest bit of an id marks a target, and NAME.starts has the positions of
-the documents (int64): 0, and the end of each document.
+In a file with marked targets the highest bit of an id marks a target. NAME.starts has the positions of the
+documents (int64), which are 0 and the end of each document.
 
 From a mounted bucket a step reads only its ranges: no file is copied completely.
 """

@@ -1,10 +1,11 @@
 """The training loop of a rank in an elastic run.
 
-A rank prepares alone and then trains with the nodes of the membership. When the membership changes, it leaves
-the process groups, creates new groups, and continues: the most advanced rank sends its state to the ranks
-that lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not done.
+A rank prepares alone and then trains with the nodes of the membership. When the membership changes, the rank
+leaves the process groups, creates new groups, and continues. The most advanced rank sends its state to the
+ranks that lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not
+done.
 
-With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`): they enter and leave
+With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`). They enter and leave
 each membership together, and each rank sends its shards to its counterparts on other nodes.
 """
 

@@ -1,9 +1,9 @@
 """The collectives of this process in torch's flight recorder, in a few kilobytes.
 
-torch records gloo's collectives since 2.10, and NCCL's in another recorder; both need a buffer
-(TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` can't read gloo's dumps (KeyError). The recorder's
-functions are private: if another version lacks one, the report has no collectives, but still the stacks. This
-module does not import torch: a process that has not imported it has no collectives.
+Since version 2.10 torch records the collectives of gloo, and those of NCCL in another recorder. Both
+recorders need a buffer (TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` can't read gloo's dumps (KeyError).
+The recorder's functions are private: if another version lacks one, the report has no collectives, but still
+the stacks. This module does not import torch: a process that has not imported it has no collectives.
 """
 
 from __future__ import annotations

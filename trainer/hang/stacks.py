@@ -65,7 +65,7 @@ def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
 
 
 def from_py_spy(text: str) -> list[Thread]:
-    """Return the threads of `py-spy dump --json`; empty for any other text."""
+    """Return the threads of `py-spy dump --json`; the result is empty for any other text."""
     try:
         return [
             Thread(

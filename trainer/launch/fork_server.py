@@ -127,7 +127,7 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> int:
-        """Serve; return 0 after the supervisor ended, or in a forked process its exit code."""
+        """Serve requests; return 0 after the supervisor ended, or the exit code in a forked process."""
         while not self._stream.closed:
             select.select([self._stream.sock.fileno(), self._wakeup], [], [])
             with contextlib.suppress(BlockingIOError):

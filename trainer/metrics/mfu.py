@@ -18,7 +18,7 @@ PEAKS: tuple[tuple[str, float], ...] = (
     ("V100", 125e12),
 )
 """Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match applies. The
-values are from data sheets, without sparsity: half of the sparse value if a sheet has no other."""
+values are from data sheets, without sparsity. If a sheet has only a sparse value, half of it is used."""
 
 
 def peak_flops(device_name: str) -> float | None:

@@ -42,8 +42,8 @@ class StepMetrics:
     def counted(self, tokens: int) -> Iterator[None]:
         """Return a context for this rank's forward and backward pass over `tokens` tokens.
 
-        In the first pass it counts matrix products, convolutions and attention, a multiply-add as two
-        operations, unless the count is known, the model is compiled, or the peak is unknown.
+        The first pass counts matrix products, convolutions and attention, and a multiply-add as two
+        operations. It does not count if the count is known, the model is compiled, or the peak is unknown.
         """
         if not self._counts or self._peak is None:
             yield

@@ -14,7 +14,7 @@ from trainer.models.tensor_plan import TensorPlan
 from trainer.weights.source import seed_of
 
 VOCABULARY = 256
-"""The default tokens are bytes."""
+"""Vocabulary size of the default tokens, which are bytes."""
 
 
 class Attention(nn.Module):

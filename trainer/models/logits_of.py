@@ -1,8 +1,7 @@
 """Determine how a Hugging Face model computes logits from the last hidden state of its body.
 
-transformers defines this step in code, not in data: the `forward` of each class calls the output layer, and
-some classes then scale or cap the logits. Most classes contain literally the same code, which this module
-recognizes.
+In transformers this step is code: the `forward` of each class calls the output layer, and some classes then
+scale or cap the logits. Most classes contain literally the same code, which this module recognizes.
 """
 
 from __future__ import annotations

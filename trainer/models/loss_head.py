@@ -1,9 +1,9 @@
 """The output layer of a language model combined with its loss, without the logits of all tokens in memory.
 
 A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
-float32, and their softmax and its gradient need as much again. `LossHead` scores one chunk of tokens at a
-time, and computes the gradients with respect to the hidden states and the weight in the forward pass: they
-are linear in the gradient of the loss, by which the backward pass scales them. Therefore, nothing is computed
+float32. Their softmax and its gradient need the same amount again. `LossHead` scores one chunk of tokens at a
+time. The forward pass also computes the gradients with respect to the hidden states and the weight. They are
+linear in the gradient of the loss, so the backward pass only scales them. Therefore, nothing is computed
 twice.
 """
 

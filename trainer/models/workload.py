@@ -38,7 +38,7 @@ class Workload:
     measured.
 
     `count_targets` returns the number of targets of a micro-batch on the CPU, if samples differ in their
-    number: each target then has an equal weight in the loss and the gradient, however a batch is split. With
+    number. Each target then has an equal weight in the loss and the gradient, for any split of a batch. With
     `None`, each sample has an equal weight.
 
     FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point

@@ -66,8 +66,8 @@ def _output_weights(model: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def make_optimizers(groups: Groups, config: OptimizerConfig) -> list[torch.optim.Optimizer]:
-    """Return the optimizers of these groups: one, and for Muon a second one for the remaining weights.
-    torch's fused kernels are used if available: these clip and skip without waiting for the GPU."""
+    """Return the optimizers of these groups: one, and for Muon a second one for the remaining weights. Fused
+    kernels of torch are used if available, because they clip and skip without waiting for the GPU."""
     kept = [{k: v for k, v in group.items() if k in ("params", "names", "weight_decay")} for group in groups]
     if config.optimizer != "muon":
         return [_optimizer(config.optimizer, kept, config)]

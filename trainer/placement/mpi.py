@@ -1,9 +1,9 @@
 """Read mpirun's variables: an MPIJob's launcher starts one process per slot, or one per node.
 
 Open MPI sets OMPI_COMM_WORLD_*, Hydra (MPICH, Intel MPI) sets PMI_* and MPI_LOCAL*. Neither names rank 0's
-host. The host is MASTER_ADDR if the command sets it; otherwise the first host of the operator's hostfile,
-which only the launcher's pod has; without a hostfile it is worker 0, whose name follows from this worker's
-name.
+host. The host is MASTER_ADDR if the command sets this variable. Otherwise it is the first host of the
+operator's hostfile, which only the launcher's pod has. Without a hostfile it is worker 0, whose name follows
+from this worker's name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A 64-bit hash of a tensor, computed on the tensor's device.
 
 The hash is a sum modulo 2^64 over all 64-bit words, each mixed with odd numbers of its index: a single
-flipped bit always changes it, other differences are missed about once in 2^60 cases. It does not protect
-against attackers.
+flipped bit always changes the hash, and other differences are missed about once in 2^60 cases. The hash does
+not protect against attackers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies of the state while training continues, until training changes the state.
 
 Weights and optimizer state change only in the optimizer's step, so a save needs their copy only before the
-next step: the writing thread copies them during the forward and backward pass, and training finishes the
+next step. The writing thread copies them during the forward and backward pass, and training finishes the
 remaining copies before its step.
 """
 

@@ -3,8 +3,9 @@
 Node 0's supervisor is the leader and listens until it ends; the others are followers with a connection to it.
 When all nodes have joined, the leader selects a free port and starts the attempt. During training each end
 sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail, when its
-connection breaks, or when the node is silent for --peer-timeout: a machine without power or network closes no
-connection. Therefore, no node joins an attempt that is about to end, and a message names the missing nodes.
+connection breaks, or when the node is silent for --peer-timeout, because a machine without power or network
+closes no connection. Therefore, no node joins an attempt that is about to end, and a message names the
+missing nodes.
 
 This module does not import torch: a returning node joins while its fork server still imports torch.
 """
@@ -195,9 +196,9 @@ class RendezvousLeader:
     def _start(self) -> Attempt:
         """Start the attempt; each node gets the address at which it reached this node.
 
-        On Vertex the name of node 0 is a service with a few declared ports, but the packets arrive at the
-        pod's own address, which accepts any port (docs/facts/vertex.md 3.3). The name may also resolve to the
-        loopback or to another interface.
+        On Vertex AI the name of node 0 belongs to a service with a few declared ports. The packets arrive at
+        the pod's own address, which accepts any port (docs/facts/vertex.md 3.3). The name may also resolve to
+        the loopback or to another interface.
         """
         processes = tuple(self._joined[rank][1] for rank in range(self._topology.nodes))
         number = max(seen for seen, _ in self._joined.values())

@@ -4,8 +4,8 @@ the standard library.
 It finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of Kubernetes;
 the class of the state directory selects one.
 
-The Unix socket, and the process that listens there according to the kernel, identify a server, so a stale
-`emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.
+A server is identified by the Unix socket and by the process that listens there according to the kernel.
+Therefore, neither a stale `emulator.json` nor a process with a reused pid is mistaken for a server.
 """
 
 from __future__ import annotations

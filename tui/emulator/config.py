@@ -31,8 +31,8 @@ class EmulatorConfig(BaseModel):
     """Time between SIGTERM and SIGKILL for a Spot preemption or a timeout."""
 
     cancel_grace_seconds: float = Field(3.0, ge=0)
-    """Time between SIGTERM and SIGKILL for a cancellation, and for the workers after the primary's end. Not
-    documented for Vertex."""
+    """Time between SIGTERM and SIGKILL for a cancellation, and for the workers after the primary's end.
+    Vertex does not document this time."""
 
     sample_period: float = Field(2.0, gt=0)
     """Time between two samples of a replica's CPU, memory, network and GPU. The period of the cloud is 60."""

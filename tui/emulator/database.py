@@ -111,7 +111,8 @@ def check_file(path: Path) -> None:
 
 
 class StorageFull(WireError):
-    """Nothing was written: RESOURCE_EXHAUSTED if the disk is full, else UNAVAILABLE."""
+    """The write failed and changed nothing. The code is RESOURCE_EXHAUSTED if the disk is full, otherwise
+    UNAVAILABLE."""
 
     def __init__(self, path: Path, error: sqlite3.Error) -> None:
         super().__init__(

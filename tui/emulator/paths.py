@@ -136,10 +136,10 @@ class AttemptDir:
 
     `REPLICA.stdout` and `REPLICA.stderr` contain exactly the replica's output; the server replaces the part
     that is already in the log with a hole, except for the newest output. Beside each file, `….stamps` is a
-    sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the output file in bytes,
-    time in ns since the epoch); the runner appends a record when the file has grown. A line that ends at
-    offset o was written no later than the first stamp whose size is ≥ o, so that lines have exact times
-    without a server.
+    sequence of 16-byte records. A record has two little-endian signed 64-bit numbers: the size of the output
+    file in bytes, and the time in ns since the epoch. The runner appends a record when the file has grown. A
+    line that ends at offset o was written no later than the first stamp whose size is ≥ o, so that lines have
+    exact times without a server.
     """
 
     root: Path

@@ -1,9 +1,9 @@
 """Accuracy of generated answers, compared with people's answers.
 
 With `exact`, the normalised text must equal the target answer. With `vqa`, punctuation, articles and number
-words do not count either, and an answer's accuracy depends on the number of people who gave it, up to three,
-as in the VQA data set (Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and its
-evaluation code: the mean over all subsets that leave out one person).
+words do not count either. The accuracy of an answer then depends on the number of people who gave the answer,
+up to three, as in the VQA data set. It is the mean over all subsets that leave out one person (Antol et al.,
+"VQA: Visual Question Answering", ICCV 2015, section 3, and the evaluation code).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Qwen3-VL, with a selection of the visual tokens between its vision tower and its language model.
 
 The module uses the API of transformers 5: `get_image_features` returns the pooled tokens and the deepstack
-tokens of three depths, all in the raster of the merged grid; a mask marks their positions for the language
+tokens of three depths, all in the raster of the merged grid. A mask marks their positions for the language
 model.
 """
 
@@ -81,9 +81,9 @@ def select_attention(
 ) -> str:
     """Select the kernels of the attention; return their name with the reason.
 
-    flash-attn's kernels are selected if the `package` is installed, the weights have 16 bits and the GPU has
-    compute capability 8.0 (the package's README). Otherwise torch's own kernels are selected, which include
-    FlashAttention for such GPUs; torch uses it because there is no mask.
+    The kernels of flash-attn are selected if the `package` is installed, the weights have 16 bits and the GPU
+    has compute capability 8.0 (README of the package). Otherwise torch's own kernels are selected, which
+    include FlashAttention for such GPUs; torch uses it because there is no mask.
     """
     half = model.dtype in {torch.bfloat16, torch.float16}
     if package and half and capability is not None and capability >= (8, 0):

@@ -22,8 +22,9 @@ _QUESTION, _ANSWER = "\ue000question\ue001", "\ue000answer\ue001"
 class Prompt(NamedTuple):
     """A question with its answer as tokens.
 
-    `tokens` [T] int64 has one image placeholder (below 0: padding); `span` [2] is the start and the end of
-    the question in it; `targets` [T] have the answer and the end of its turn, else `IGNORED`.
+    `tokens` [T] int64 has one image placeholder; values below 0 are padding. `span` [2] is the start and the
+    end of the question in `tokens`. `targets` [T] have the answer and the end of its turn; other values are
+    `IGNORED`.
     """
 
     tokens: torch.Tensor

@@ -45,7 +45,8 @@ class PerCell(nn.Conv2d):
 
 class Propositional(nn.Module):
     """Propositional knowing: the information in each cell, as the entropy of the channels. Maps texture [B,
-    13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, from 1."""
+    13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, and its initial value is
+    1."""
 
     def __init__(self) -> None:
         super().__init__()

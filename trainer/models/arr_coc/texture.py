@@ -1,7 +1,8 @@
 """The texture of an image in 32 × 32 cells: 13 channels of colour, edges, position and contrast.
 
-The documents that describe the workload disagree about the last two channels (copies of two others in one,
-frequencies in the other); here they are b* and local contrast, so that no channel duplicates another.
+The documents that describe the workload disagree about the last two channels: one describes copies of two
+other channels, another describes frequencies. Here the channels are b* and local contrast, so that no channel
+duplicates another.
 """
 
 from __future__ import annotations

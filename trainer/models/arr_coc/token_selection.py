@@ -21,8 +21,9 @@ THRESHOLD = 0.5
 class SelectedTokens:
     """The selected tokens of each image, in raster order.
 
-    `index` [B, K] int64 points into the raster of the image's own grid; `counts` are the numbers of tokens, K
-    the largest; `valid` [B, K] is false for padding; `gate` [B, K] is 1 with the gradient of the relevance.
+    `index` [B, K] int64 points into the raster of the image's own grid. `counts` are the numbers of tokens,
+    and K is the largest of them. `valid` [B, K] is false for padding. `gate` [B, K] is 1 with the gradient of
+    the relevance.
     """
 
     index: torch.Tensor

@@ -1,7 +1,7 @@
 """Import DeepSpeed without its output and its compilation at run time.
 
-DeepSpeed would build a shared-memory extension at its start on CPUs, and a fused Adam for its optimizer; both
-builds last minutes, and fail without a compiler (docs/facts/trainer.md DeepSpeed without a GPU).
+DeepSpeed would build a shared-memory extension at its start on CPUs, and a fused Adam for its optimizer. Both
+builds take minutes, and fail without a compiler (docs/facts/trainer.md DeepSpeed without a GPU).
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ class _Request:
     accept: str = ""
     stream: bool = False
     silence: float | None = 0.0
-    """Maximum silence of a stream in seconds; `None` for no limit, 0.0 for the value of `within`."""
+    """Maximum silence of a stream in seconds; `None` means no limit, and 0.0 the value of `within`."""
 
     def with_small_page(self) -> _Request:
         """This request with a tenth of the page size, unless it has a small page or none."""

@@ -44,7 +44,7 @@ class ApiFault:
     delay: float = 0.0
     """Seconds before the reply, and before each message of a stream."""
     retry_after: float = 0.0
-    """Seconds in the RetryInfo of an error, 0 for none."""
+    """Seconds in the RetryInfo of an error; 0 means none."""
     applied: bool = False
     """Whether an error or silence comes after the request has taken effect."""
 

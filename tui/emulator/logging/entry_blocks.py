@@ -1,8 +1,8 @@
 """Compressed blocks of log entries, which take a tenth of the space of rows.
 
-A block holds consecutive entries of one source. The blocks of a source overlap neither each other nor in a
-timestamp; the bounds that a list needs (times, severity, receive times) are beside the data, so a list
-decodes only the blocks that can match. Numbers are in the machine's byte order, because the file stays on it.
+A block holds consecutive entries of one source. Blocks of a source do not overlap, and no two of them share a
+timestamp. The bounds that a list needs (times, severity, receive times) are stored beside the data, so a list
+decodes only blocks that can match. Numbers are in the machine's byte order, because the file stays on it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class LogFaults:
     """The faults of the log service; the default injects none. Shares are from 0 to 1, times in seconds."""
 
     cut_every: float = 0.0
-    """Age at which a stream ends with UNAVAILABLE, 0 for never."""
+    """Age at which a stream ends with UNAVAILABLE; 0 means never."""
     late_share: float = 0.0
     late_seconds: float = 0.0
     """Maximum delay of a late entry."""

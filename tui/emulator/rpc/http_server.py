@@ -14,7 +14,8 @@ KEEP_ALIVE = 75
 """Seconds for which an idle connection stays open.
 
 A client that sends a request when the server closes the connection gets no response, and may not repeat a
-request that changes something. uvicorn's 5 seconds are no longer than a pause of a program on a busy machine.
+request that changes something. The 5 seconds of uvicorn are too short, because a program on a busy machine
+may pause for as long.
 """
 
 

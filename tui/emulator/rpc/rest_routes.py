@@ -15,7 +15,7 @@ _OPERATION = "{name=projects/*/locations/**/operations/*}"
 
 
 Binding = tuple[str, str, str]
-"""HTTP method, path, and the field that the body fills: "*" for the entire request, "" for none."""
+"""HTTP method, path, and the field that the body fills: "*" means the entire request, "" no field."""
 
 
 def _get(path: str) -> Binding:

@@ -238,7 +238,7 @@ class AttemptRunner:
         if os.getppid() != self._reaper:
             for pid, replica in self._roots().items():
                 if not process_tree.is_running(pid, self.replicas[replica].start):
-                    # Nothing has read its exit code: the reaper was killed too.
+                    # No process has read the exit code, because the reaper was killed too.
                     self._exited(pid, 128 + signal.SIGKILL)
 
     # -- replicas

@@ -30,10 +30,10 @@ class ReplicaPlan:
     """One process tree to run: `argv` in `workdir` with exactly `env` as its environment.
 
     Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 selects the size of this
-    machine. `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is
-    the number of accelerators to simulate if there is no real one. The runner kills a replica that uses more
-    than `memory_limit` bytes (0 for no limit), like a container with this limit. With `one_output`, stderr is
-    written to the file of stdout, in the order of the program's writes.
+    machine. `accelerators` lists the device indices that the replica may use; the list is empty if there are
+    none. `simulated` is the number of accelerators to simulate if there are no real accelerators. The runner
+    kills a replica that uses more than `memory_limit` bytes (0 means no limit), like a container with this
+    limit. With `one_output`, stderr is written to the file of stdout, in the order of the program's writes.
     """
 
     id: str

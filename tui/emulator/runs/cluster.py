@@ -16,7 +16,7 @@ _TF_ROLES = ("chief", "worker", "ps", "evaluator")
 TRIAL_VARIABLE = "CLOUD_ML_TRIAL_ID"
 """Variable in the env of every pool of a tuning trial's custom job."""
 _OPEN_PORTS = [3333]
-"""The ports that recorded variables name (docs/facts/vertex.md 16). Nothing listens there."""
+"""The ports that recorded variables name (docs/facts/vertex.md 16). No process listens at these ports."""
 _LONGEST = 100_000
 """Maximum size of one variable in bytes; the kernel refuses variables of 128 KiB."""
 

@@ -39,7 +39,7 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class CannotRun(Exception):
-    """A job can't run here. The error states which part, the reason, and the fix."""
+    """A job can't run here. The message gives the part of the job, the reason and the fix."""
 
     def __init__(self, sentence: str, fix: str = "") -> None:
         super().__init__(sentences(sentence, fix))

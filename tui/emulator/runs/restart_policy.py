@@ -30,7 +30,7 @@ TRANSIENT = frozenset({6, 134, 11, 139})
 
 @dataclass(frozen=True, slots=True)
 class EndOfAttempt:
-    """The job ends in `state` (a JobState number). `code` is a google.rpc code, 0 for none."""
+    """The job ends in `state` (a JobState number). `code` is a google.rpc code; 0 means none."""
 
     state: int
     code: int = 0

@@ -110,7 +110,7 @@ class ScheduleRuns:
             try:
                 await self._make(schedule, step)
             except StorageFull as error:
-                # Nothing was written: the next check tries again.
+                # No data was written, so the next check tries again.
                 log.warning("schedule %s: %s", name, error.message)
                 return False
             return True

@@ -1,9 +1,9 @@
 """Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
 
-A client that can write here can change a package that a job runs. Therefore the path of the address contains
-a secret of the state directory (clients accept such a base address), or the request has the token of REST,
-which gcloud sends because it drops the path of an address for uploads. The server accepts only loopback names
-and no requests from a browser's page.
+A client that can write here can change a package that a job runs. Therefore, the path of the address contains
+a secret of the state directory, which clients accept in a base address. gcloud drops this path for uploads,
+so it sends the token of REST instead. The server accepts only loopback names and no requests from a browser's
+page.
 """
 
 from __future__ import annotations

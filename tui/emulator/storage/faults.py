@@ -19,11 +19,11 @@ class BucketFaults:
     delay: float = 0.0
     """Delay of each reply."""
     cut_after: int = 0
-    """Number of bytes of an upload's body after which its connection breaks, 0 for never."""
+    """Number of bytes of an upload's body after which its connection breaks; 0 means never."""
     lasts: float = 0.0
     """Duration of the faults, 0 until they are cleared."""
     times: int = 0
-    """Number of requests with the faults, 0 for any number."""
+    """Number of requests with the faults; 0 means any number."""
 
 
 class ActiveBucketFaults:

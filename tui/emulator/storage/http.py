@@ -46,7 +46,7 @@ class BucketRequest:
         self.query = {name: values[-1] for name, values in query.items()}
         self.queries = query
         self.cut_after = 0
-        """Number of bytes of the body after which `stream` raises ConnectionCut, 0 for never."""
+        """Number of bytes of the body after which `stream` raises ConnectionCut; 0 means never."""
         self._receive = receive
         self._ended = False
         self._seen = 0

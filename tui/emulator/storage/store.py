@@ -1,6 +1,6 @@
 """Buckets and objects as folders and files; their other metadata is in one SQLite file.
 
-A file that a job writes through /gcs is an object too: an object's row in the database is valid only while
+A file that a job writes through /gcs is an object too. An object's row in the database is valid only while
 the file has the size, time and inode of the row. The store is not thread-safe.
 """
 

@@ -1,8 +1,8 @@
 """Values of the next trial: from a grid, at random, or estimated from earlier trials.
 
-The default of Vertex is Vizier's Bayesian optimization. Here it is optuna's tree-structured Parzen estimator.
-No state is stored between two calls: the search starts from the stored trials, so it continues after a
-restart of the emulator.
+The default of Vertex is Vizier's Bayesian optimization. The emulator uses the tree-structured Parzen
+estimator of optuna. No state is stored between two calls: the search starts from the stored trials, so it
+continues after a restart of the emulator.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Control:
     """The scheduler's state of a job, stored beside its resource.
 
     `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause. `port` and `ports` are
-    the block of ports that the attempt uses (0, 0 for none). `events` is the number of the attempt's runner
+    the block of ports that the attempt uses (0; 0 means none). `events` is the number of the attempt's runner
     events that are already in the log.
     """
 

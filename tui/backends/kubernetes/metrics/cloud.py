@@ -1,6 +1,7 @@
 """Metrics of a GKE cluster's pods from Cloud Monitoring. Importing it is slow: load it late.
 
-Not verified against Google: names of metrics and labels come from its documentation (docs/facts/kubeflow.md).
+The names of metrics and labels come from Google's documentation and are not verified
+(docs/facts/kubeflow.md).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Resource:
     title: str = ""
     """The resource type's name in a message; by default the words of `noun`."""
     list_fields: tuple[str, ...] = ()
-    """Fields that a list reads; empty for all of them."""
+    """Fields that a list reads; an empty list selects all fields."""
     convert_listed: Callable[[Any, str], Job] | None = None
     """A function that converts a listed message, without the fields that only the complete resource has."""
     lists_no_parts: bool = False

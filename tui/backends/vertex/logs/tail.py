@@ -1,11 +1,11 @@
 """Follows a log: history, then new entries, each once, until its job has ended.
 
 `TailPhase` names the phases. The tail reads the history, opens a stream, then fills the gap between the two
-with a list: a stream has no resume token, and the service does not report from when on it listens. The same
-happens after every interruption. The list requests the entries that the service received since shortly before
-the newest known receive time, so that it also finds entries that arrive long after their own time. Duplicates
-are dropped by key. Where no stream is available (10 per project, docs/facts/vertex.md 5.3, shared by this
-machine), the log is polled.
+with a list. The list is necessary because a stream has no resume token, and the service does not report the
+time from which it listens. The same happens after every interruption. The list requests the entries that the
+service received since shortly before the newest known receive time, so that it also finds entries that arrive
+long after their own time. Duplicates are dropped by key. Where no stream is available (10 per project,
+docs/facts/vertex.md 5.3, shared by this machine), the log is polled.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ class LogTail:
     async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
         """Yield stored entries in pages, in order.
 
-        Only entries that are stored by now are read: pages of a busy log arrive more slowly than its lines
-        (60 a minute, docs/facts/vertex.md 5.3), so the history would never end. The list that fills the gap
-        returns later entries.
+        Only entries that are stored by now are read: otherwise the history would never end, because pages of
+        a busy log arrive more slowly than its lines (60 a minute, docs/facts/vertex.md 5.3). The list that
+        fills the gap returns later entries.
         """
         # Select by receipt: a replica's clock may be ahead, and its entries still belong to the history.
         text = log_filter(self._query, since=self._coverage.lower, before=datetime.now(UTC))

@@ -1,8 +1,8 @@
 """Output of one run of a container as lines with times.
 
-The times come from the stamps that the runner writes beside each output file (`AttemptDir`): a line has the
-time of the first stamp after it, plus one microsecond per earlier line with the same stamp. Therefore, every
-reader computes the same time for a line.
+The times come from the stamps that the runner writes beside each output file (`AttemptDir`). A line has the
+time of the first stamp after the line, plus one microsecond per earlier line with the same stamp. Therefore,
+every reader computes the same time for a line.
 """
 
 from __future__ import annotations

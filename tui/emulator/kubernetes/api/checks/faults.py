@@ -124,7 +124,7 @@ class ClusterApiFaults:
         return [f"{fault.verb} {fault.resource}" for fault in self.active() if fault.kind == "denied"]
 
     def clear(self, numbers: Iterable[int] = ()) -> None:
-        """Clear these faults, or all. Raises ValueError for an unknown fault number."""
+        """Clear these faults, or all faults. Raises ValueError for an unknown fault number."""
         chosen = set(numbers)
         unknown = sorted(chosen - {fault.number for fault in self.active()})
         if unknown:

@@ -1,9 +1,9 @@
 """Translates host names of pods and services in variables to addresses of this machine.
 
-All pods share this machine, so a cluster name becomes 127.0.0.1 and its port a free local port: the same in
-every pod, and different for the same port of another pod. Only addresses change: `NAME:PORT` anywhere in a
-value, and a bare name if the variable holds an address (`MASTER_ADDR`), whose port is in the variable beside
-it (`MASTER_PORT`).
+All pods share this machine, so a cluster name becomes 127.0.0.1 and its port becomes a free local port. The
+local port is the same in every pod, and differs for the same port of another pod. Only addresses change:
+`NAME:PORT` anywhere in a value, and a bare name if the variable holds an address (`MASTER_ADDR`), whose port
+is in the variable beside it (`MASTER_PORT`).
 """
 
 from __future__ import annotations
