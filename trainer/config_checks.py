@@ -63,7 +63,7 @@ def selected_range(text: str) -> tuple[int, int]:
     numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
     if len(numbers) != 2 or text.count(",") != 1 or not 1 <= numbers[0] <= numbers[1]:
         raise UsageError(
-            f"--selected-tokens {text} must be the smallest and the largest number of tokens, such as 64,400"
+            f"--selected-tokens {text} must be MIN,MAX in tokens with MIN at most MAX, such as 64,400"
         )
     return numbers[0], numbers[1]
 

@@ -14,10 +14,10 @@ from trainer import exit_codes
 class RunEnding:
     """The outcome of a run, equal on every rank.
 
-    `save_problem` and `upload_problem` give the reason why the last step is not saved or uploaded; "" if it
-    is. `saved_step` and `uploaded_step` are the steps of the newest good checkpoints in `folder` and in
-    `store`, -1 without a checkpoint. `store` is "" for a run without uploads. With `in_parts`, each node has
-    only its part on its disk.
+    `save_problem` and `upload_problem` give the reason why the last step is not saved or uploaded; they are
+    "" after success. `saved_step` and `uploaded_step` are the steps of the newest good checkpoints in
+    `folder` and in `store`, or -1 if there is no checkpoint. `store` is "" for a run without uploads. With
+    `in_parts`, each node has only its part on its disk.
     """
 
     step: int

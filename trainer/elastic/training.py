@@ -61,7 +61,7 @@ class HeldState(Enum):
     PARTIAL = 1
     """The state was lost while loading, so no other rank may copy it."""
     COMPLETE = 2
-    """The state is complete, as it is after a step."""
+    """The complete state, as after a step."""
 
 
 class ElasticTrainer(Trainer):

@@ -105,8 +105,8 @@ def listening_address(peers: Collection[str], own_name: str) -> str:
 
 
 def listen_on(address: str, port: int) -> socket.socket:
-    """Listen at this address; for "" at all IPv4 addresses, and IPv6 if this machine has it. Raises
-    OSError."""
+    """Listen at this address. "" means all IPv4 addresses, and all IPv6 addresses if this machine has IPv6.
+    Raises OSError."""
     if not address and socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(

@@ -150,8 +150,8 @@ class GroupBackend(Backend):
     # Asking members
 
     def owner(self, job_name: str) -> Backend:
-        """Return the member that listed the job, or the member of the job's project if none did. Raises
-        NotFound."""
+        """Return the member that listed the job, or the member of the job's project if no member listed the
+        job. Raises NotFound."""
         member = self.owners.get(job_name)
         if member is None:
             member = next(iter(self._of_project(job_name)), None)

@@ -243,7 +243,7 @@ async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
 
 
 class _Multipart:
-    """The two parts of a multipart/related body, the second in chunks.
+    """The two parts of a multipart/related body; the second part is read in chunks.
 
     Lines end in CRLF, or in LF as in gcloud's bodies.
     """

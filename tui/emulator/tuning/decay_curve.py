@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Curve = Sequence[tuple[float, float]]
-"""Step or time, and value, in order of the steps; larger values are better."""
+"""Pairs of a step (or time) and a value, in order of the steps; larger values are better."""
 Array = NDArray[np.float64]
 
 MOST_POINTS = 20

@@ -94,8 +94,8 @@ class EntryQuery:
         return cls(projects, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
 
     def read(self, store: EntryStore) -> tuple[list[StoredEntry], str]:
-        """Return the page and the token of the next page, or "" after the last page. Runs in a reader's
-        thread."""
+        """Return the page and the token of the next page, or "" after the last page. The method runs in a
+        reader's thread."""
         sources = [source for source in store.sources() if self._wants(source)]
         if not sources:
             return [], ""
