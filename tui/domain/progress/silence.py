@@ -15,9 +15,9 @@ SHORTEST, SHORT_STEP = timedelta(seconds=50), timedelta(seconds=20)
 """Shortest silence of a job, where the usual interval between its steps is below `SHORT_STEP`."""
 USUAL_SILENCE = timedelta(seconds=170)
 """Shortest silence of other jobs and of a replica."""
-FIRST_PHASE = timedelta(minutes=20)
+FIRST_PHASE = timedelta(minutes=30)
 """Maximum time of a phase that was not seen before."""
-FEWEST = 4
+FEWEST = 8
 """Number of intervals that tell the usual one."""
 _PHASE = re.compile(
     r"(?P<evaluation>evaluat|validat|\bval\b|\beval|\btest)|(?P<save>sav(?:e|ing)|writing|upload|checkpoint)"
@@ -96,7 +96,7 @@ class SilenceWatch:
         if self._phase is not None:
             kind, last = self._phase
             limit = max(limit, 1.5 * self._phases[kind]) if kind in self._phases else FIRST_PHASE
-        name, behind = self._behind(last)
+        name, behind = self._behind(now, last)
         if now - last > limit:
             ended = [replica for replica, reports in self._replicas.items() if reports.ended]
             if ended:
@@ -106,11 +106,11 @@ class SilenceWatch:
             return Silence(behind, name, f"{name} prints no line")
         return None
 
-    def _behind(self, last: datetime) -> tuple[str, datetime | None]:
+    def _behind(self, now: datetime, last: datetime) -> tuple[str, datetime | None]:
         """The running replica whose last line is the oldest, if the job went on without its usual lines."""
-        newest = max((r.last for r in self._replicas.values() if r.last is not None), default=last)
+        newest = max([last, *(reports.last for reports in self._replicas.values() if reports.last)])
         for name, reports in sorted(self._replicas.items(), key=lambda item: item[1].last or newest):
-            limit = reports.limit()
-            if limit and reports.last and not reports.ended and max(last, newest) - reports.last > limit:
-                return name, reports.last
+            limit, since = reports.limit(), reports.last
+            if limit and since and not reports.ended and now - since > limit < 2 * (newest - since):
+                return name, since
         return "", None
