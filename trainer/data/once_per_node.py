@@ -61,7 +61,8 @@ class _Ranks:
         self.group, self.received = group, received
 
     def exchange(self, outcome: _Outcome | None) -> list[_Outcome | None]:
-        """Return the outcome of every rank, None for ranks that still prepare. Raises StoppedBySignal."""
+        """Return the outcome of every rank, or None for a rank that still prepares. Raises
+        StoppedBySignal."""
         answers = self.group.all_gather((outcome, self.received()))
         number = next((number for _, number in answers if number), 0)
         if number:

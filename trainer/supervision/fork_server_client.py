@@ -18,7 +18,7 @@ class ForkServerClient:
     """Starts, signals and watches this node's processes, by local rank."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """`argv` are `task` and the run's flags, or `script` and its command line."""
+        """`argv` is `task` with the run's flags, or `script` with its command line."""
         self._argv = list(argv)
         self._process: subprocess.Popen[bytes] | None = None
         self._stream: MessageStream

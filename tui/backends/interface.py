@@ -73,7 +73,7 @@ class JobPage:
     context: str = ""
     """The context of the page. The same region may exist in several contexts of a group."""
     kind: str = ""
-    """The kind of the jobs; `Backend.list_jobs` sets it. `EVERY_KIND` if no kind can be read."""
+    """The kind of the jobs, which `Backend.list_jobs` sets; `EVERY_KIND` if no kind can be read."""
     whole: bool = True
     """The page is part of a complete list: a job that no page of the region contains is deleted."""
     gone: tuple[str, ...] = ()

@@ -113,7 +113,7 @@ class PeerConnection:
             raise PeerError(f"{file.name} became shorter")
 
     def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None at the end of the connection."""
+        """Return the next message, or None at the end of the connection."""
         line = self._line()
         return None if line is None else _message(line)
 

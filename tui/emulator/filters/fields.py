@@ -43,7 +43,8 @@ class FilterField(Generic[T]):
 
 
 FieldEntry = FilterField[T] | Callable[[tuple[str, ...]], FilterField[T]]
-"""A field, or a function that returns one for the rest of a path (`labels.KEY`) and raises `UnknownField`."""
+"""A field, or a function that returns a field for the rest of a path (`labels.KEY`) and raises
+`UnknownField`."""
 
 
 class FieldTable(Generic[T]):

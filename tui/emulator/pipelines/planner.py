@@ -498,7 +498,7 @@ def _loaded(value: Any, subject: str) -> Any:
     try:
         return decode_json(value)
     except ValueError as error:
-        raise BadInput(f"{subject} is {value[:80]!r}, which is not JSON") from error
+        raise BadInput(f"{subject} must be JSON (is {value[:80]!r})") from error
 
 
 def _is_number(text: str) -> bool:

@@ -108,7 +108,7 @@ def _address(job: Obj, replica_type: str, replica: Obj, index: int) -> str:
 
 
 def _sparse(addresses: Mapping[str, list[str]], task_type: Any, index: int) -> Obj:
-    """Return a task's cluster in dynamic mode: the servers and itself."""
+    """Return a task's cluster in dynamic mode, which has the servers and the task."""
     sparse: Obj = {"worker": {}, "ps": []}
     if task_type == "ps":
         sparse["ps"].append(addresses["ps"][index])
