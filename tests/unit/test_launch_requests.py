@@ -30,13 +30,13 @@ CASES = sorted(
 )
 NOT_FOLLOWED = {
     "bash-c": "line 3: .*gcloud is called through bash; call it directly",
-    "config-by-python": "line 5: .*what the script writes to made.yaml can't be followed",
-    "jq-config": "line 4: .*what the script writes to config.json can't be followed",
+    "config-by-python": "line 5: .*the script's output to made.yaml can't be followed",
+    "jq-config": "line 4: .*the script's output to config.json can't be followed",
     "machines-by-name": r"line 4: .*MACHINES\[\$SIZE\] can't be followed",
     "sed-into-stdin": "line 2: .*the output of .*sed.* is unknown",
     "makefile": "line 6: .*bash's syntax can't be read here",
-    "template-with-envsubst": "line 5: .*what the script writes to job.yaml can't be followed",
-    "template-with-sed": "line 4: .*what the script writes to filled.yaml can't be followed",
+    "template-with-envsubst": "line 5: .*the script's output to job.yaml can't be followed",
+    "template-with-sed": "line 4: .*the script's output to filled.yaml can't be followed",
     "through-xargs": "line 1: .*gcloud is called through xargs; call it directly",
 }
 """Scripts of which gcloud makes a job and we make none: the error says what could not be followed, where."""
