@@ -38,6 +38,8 @@ class Run(NamedTuple):
     pause: float = 0.0
     """Seconds of a pause of every 30th step."""
     announced: str = ""
+    repeated: bool = False
+    """Whether the announcement comes every 10 s of the pause, like a bar."""
     slower: float = 1.0
     """Factor of the times of steps in the second half."""
     goes_on: bool = False
@@ -57,9 +59,10 @@ class Run(NamedTuple):
                 gap *= self.slower
             number += 1
             if self.pause and number % 30 == 0:
-                if self.announced:
-                    yield Event(at + 0.1, "worker-0", self.announced)
-                gap += self.pause * rng.uniform(0.8, 1.2)
+                pause = self.pause * rng.uniform(0.8, 1.2)
+                for tick in range(int(pause / 10) if self.repeated else 1 if self.announced else 0):
+                    yield Event(at + 0.1 + 10 * tick, "worker-0", self.announced)
+                gap += pause
             over = self.hangs and at + gap > self.hangs
             while self.heartbeat and beat < (length if over else at + gap):
                 yield Event(beat, "worker-0", self.heartbeat)
@@ -142,7 +145,7 @@ HANGS = [
 ]
 HEALTHY = [
     Run("one process", 2.0),
-    Run("many ranks", 5.0, replicas=16),
+    Run("many ranks", 5.0, replicas=16, length=1200),
     Run("ranks that print nothing", 5.0, replicas=16, prints=False),
     Run("long evaluations", 3.0, pause=400, announced="Evaluating on 5000 samples"),
     Run("long validations of large steps", 60.0, pause=1000, announced="validation epoch 3"),
@@ -160,6 +163,14 @@ HEALTHY = [
     Run("heartbeats", 2.0, heartbeat="worker alive"),
     Run("very large steps", 1200.0, length=80_000),
     Run("very fast steps", 0.1, length=900),
+    Run(
+        "ranks that wait for an evaluation",
+        4.0,
+        replicas=4,
+        pause=900,
+        announced="Evaluating: 40%",
+        repeated=True,
+    ),
     Run("captures of graphs", 6.0, pause=900, announced="Capturing CUDA graph shapes"),
 ]
 

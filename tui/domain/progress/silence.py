@@ -102,7 +102,7 @@ class SilenceWatch:
             if ended:
                 return Silence(last, ended[0], f"{ended[0]} ended while others wait")
             return Silence(last, name, f"{name} prints no line" if name else "no training step")
-        if behind is not None and now - behind > USUAL_SILENCE:
+        if behind is not None and self._phase is None and now - behind > USUAL_SILENCE:
             return Silence(behind, name, f"{name} prints no line")
         return None
 
