@@ -69,7 +69,7 @@ def test_conditions_side_by_side_are_not_nested() -> None:
 @pytest.mark.parametrize(
     ("text", "position", "says"),
     [
-        ("state=JOB_STATE_RUNNING", 0, "not a pipeline state"),
+        ("state=JOB_STATE_RUNNING", 0, "must be a pipeline state"),
         ("training_task_definition>x", 0, "use = != :"),
         ('display_name=starts_with("a")', 13, "must be compared with a value"),
         ('log_id("a")', 0, "can't stand alone"),
