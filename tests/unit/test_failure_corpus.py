@@ -73,11 +73,16 @@ def test_a_right_answer_is_right() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"family": "code"}, {"replica": "workerpool0-0"}, {"line": 41}, {"cause": "A package is missing"}],
+    [{"family": "code"}, {"replica": "workerpool0-0"}, {"line": 41}],
 )
 def test_a_wrong_answer_is_wrong_and_counts_where_it_is_sure(change: dict[str, object]) -> None:
     assert judge("x", TRUTH, RIGHT | change).wrong_and_confident
     assert not judge("x", TRUTH, RIGHT | change | {"confidence": 0.4}).wrong_and_confident
+
+
+def test_a_cause_without_its_name_is_right_but_counted() -> None:
+    row = judge("x", TRUTH, RIGHT | {"cause": "A package is missing"})
+    assert row.right and not row.cause and not row.wrong_and_confident
 
 
 def test_a_log_that_does_not_tell_wants_not_known() -> None:

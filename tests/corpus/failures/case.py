@@ -40,6 +40,9 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
     command: str = "app"
     """`app`, `torchrun`, or a shell command that each replica runs."""
+    emulator: dict[str, Any] = field(default_factory=dict)
+    """How the emulator runs the case: faults `before` the launch, `acts` (words to await, and the verb to run
+    then), `scheduling`, `command`. Empty: without the emulator."""
     entry: str = "train.py"
     env: dict[str, str] = field(default_factory=dict)
     platform: str = "vertex"

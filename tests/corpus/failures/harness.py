@@ -65,6 +65,8 @@ class Recording:
     first_failed: str
     stopped: set[str]
     epoch: float
+    job: dict[str, Any] | None = None
+    """The job as a service reported it."""
 
 
 def names(case: Case) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.corpus.failures.case import Case
 from tests.corpus.failures.cases.every import all_cases
+from tests.corpus.failures.emulated import EmulatorRun
 from tests.corpus.failures.harness import Run
 from tests.corpus.failures.server import serving
 from tests.corpus.failures.writer import write, write_truth
@@ -80,7 +81,11 @@ def main() -> int:
                 continue
             begun = time.time()
             try:
-                report = write(case, Run(case, options.python, servers).record(), folder)
+                report = write(
+                    case,
+                    (EmulatorRun if case.emulator else Run)(case, options.python, servers).record(),
+                    folder,
+                )
             except Exception:  # noqa: BLE001 - the other cases are made all the same
                 traceback.print_exc()
                 bad.append(case.name)

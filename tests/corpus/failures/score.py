@@ -50,8 +50,8 @@ class Scored:
 
     @property
     def wrong_and_confident(self) -> bool:
-        """Whether the answer is certain of a wrong cause, family, replica or line."""
-        return self.confident and not (self.right and (self.cause or not self.tells))
+        """Whether the answer is certain of a wrong family, replica or line."""
+        return self.confident and not self.right
 
 
 def folders(half: str) -> list[Path]:

@@ -33,6 +33,8 @@ class UntrueCase(Exception):
 def write(case: Case, recording: Recording, folder: Path) -> dict[str, Any]:
     """Write `log.*`, `job.json` and `expect.json`. Return what to report about the case."""
     error = case.error if case.error is not None else error_text(case, recording)
+    if recording.job is not None:
+        error = recording.job["error"]
     entries = arranged(case, with_service(case, recording, error))
     expect = expected(case, entries, error)
     if case.form == "gcloud":
@@ -43,14 +45,14 @@ def write(case: Case, recording: Recording, folder: Path) -> dict[str, Any]:
         old.unlink()
     name, text = rendered(case, entries)
     if leaks := sorted(
-        set(re.findall("/work/(?:main|wt)[^ ]*|/tmp/(?:corpus|bash)[^ ]*|/root/.pyenv[^ ]*", text))
+        set(re.findall("/work/(?:main|wt)[^ ]*|/tmp/(?:corpus|bash|vx)[^ ]*|/root/.pyenv[^ ]*", text))
     ):
         raise UntrueCase(f"the log names this machine: {leaks[:5]}")
     data = text.encode(errors="surrogateescape")
     if len(data) > GZIP_FROM:
         name, data = f"{name}.gz", gzip.compress(data, 9, mtime=0)
     (folder / name).write_bytes(data)
-    job = job_of(case, recording, error)
+    job = recording.job or job_of(case, recording, error)
     (folder / "job.json").write_text(json.dumps(job, indent=1) + "\n")
     (folder / "expect.json").write_text(json.dumps(expect, indent=1) + "\n")
     return {"entries": len(entries), "bytes": len(data)}
@@ -131,7 +133,7 @@ def last_traceback(lines: list[str]) -> str:
 
 def with_service(case: Case, recording: Recording, error: str) -> list[Entry]:
     entries = list(recording.entries)
-    if case.platform != "vertex" or not case.service:
+    if case.platform != "vertex" or not case.service or recording.job is not None:
         return entries
     first = recording.epoch
     begun = SERVICE_START[:2] if case.command == "true" else SERVICE_START
@@ -240,8 +242,7 @@ def truth(case: Case, entries: list[Entry], error: str) -> dict[str, Any]:
         blocks.add(e.replica)
         lines.append(n)
         # The traceback's header is as right as its last line.
-        if (header := header_of(entries, n)) is not None:
-            lines.append(header)
+        lines += chain_of(entries, n)
     if not lines:
         there = [e.text for e in entries if "" in root.replicas or e.replica in root.replicas]
         raise UntrueCase(
@@ -261,6 +262,33 @@ RANK = re.compile(r"(\[rank\d+\]: ?)?")
 EXCEPTION = re.compile(
     r"([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception|Interrupt|Exit|Expired|Group)\b|([A-Za-z_]\w*\.)+[A-Z]\w*(: |$)"
 )
+
+
+CHAINED = re.compile("The above exception was the direct cause|During handling of the above exception")
+
+
+def chain_of(entries: list[Entry], number: int) -> list[int]:
+    """The other entries that show an exception as well: its traceback's header, and the exceptions behind it."""
+    shown: list[int] = []
+    header = header_of(entries, number)
+    while header is not None:
+        shown.append(header)
+        same = [
+            n for n in range(max(0, header - 400), header) if entries[n].replica == entries[header].replica
+        ]
+        same = [n for n in same if entries[n].severity == entries[header].severity][-4:]
+        if not any(CHAINED.search(entries[n].text) for n in same):
+            break
+        before = [
+            n for n in range(max(0, same[0] - 400), same[-1]) if entries[n].replica == entries[header].replica
+        ]
+        text = {n: entries[n].text[len(RANK.match(entries[n].text)[0]) :] for n in before}  # type: ignore[index]
+        cause = next((n for n in reversed(before) if EXCEPTION.match(text[n])), None)
+        if cause is None:
+            break
+        shown.append(cause)
+        header = header_of(entries, cause)
+    return shown
 
 
 def header_of(entries: list[Entry], number: int) -> int | None:
