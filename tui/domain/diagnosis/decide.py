@@ -49,6 +49,8 @@ class _Decision:
         self._job = job
         self._rules = rules
         self._offsets = clock_offsets(findings.replicas.values())
+        self._failing = job.failed or (not job.state and bool(findings.pointers))
+        """Whether anything but an error's own line says that the run failed."""
         self._platform = rules.first(job.error, "platform") if job.error else None
 
     def verdict(self) -> Verdict:
@@ -63,15 +65,19 @@ class _Decision:
         platform = self._platform
         if platform is not None and platform.rule.sure and platform.rule.role == "root":
             return self._of_platform(platform, strong)
-        root = self._first(strong)
+        fresh = [evidence for evidence in strong if not self._passed(evidence)]
+        root = self._first(fresh)
         if root is not None:
-            return self._of_root(root, strong)
+            return self._of_root(root, fresh)
         lost = self._lost()
         if lost is not None:
             return lost
         weak = self._first([evidence for evidence in roots if self._strength(evidence) == 1])
-        if weak is not None and (job.failed or self._ends(weak)):
+        if weak is not None and (self._failing or self._ends(weak)):
             return self._of_root(weak, [weak])
+        passed = self._first([e for e in strong if self._pointed(e)][-1:] or strong[-1:])
+        if passed is not None and (self._failing or not job.state):
+            return self._of_root(passed, strong)
         cascade = self._of_cascade()
         if cascade is not None:
             return cascade
@@ -87,11 +93,11 @@ class _Decision:
 
     def _order(self, evidence: Evidence) -> tuple[float, int]:
         """Sort key: the time on the shared clock, then the order of the input."""
-        time = evidence.line.time
-        return (
-            (time - self._offsets.get(evidence.replica, 0.0)) if time is not None else 0.0,
-            evidence.line.index,
-        )
+        return self._placed(evidence.replica, evidence.line)
+
+    def _placed(self, replica: str, line: LogLine) -> tuple[float, int]:
+        time = line.time - self._offsets.get(replica, 0.0) if line.time is not None else 0.0
+        return (time, line.index)
 
     def _fatal(self, evidence: Evidence) -> bool:
         """Whether an error may have ended the run: a root that the training did not survive."""
@@ -100,13 +106,24 @@ class _Decision:
         return not self._survived(evidence)
 
     def _survived(self, evidence: Evidence) -> bool:
-        if evidence.own_steps >= SURVIVED or evidence.other_steps >= SURVIVED_ELSEWHERE:
+        lately = self._findings.replicas[evidence.replica].lately
+        if sum(line.index > evidence.line.index for _, line in lately) >= SURVIVED:
             return True
         later = evidence.after[:2] if evidence.exception else evidence.after[:1]
         near = [*(line.text for line in later), evidence.text]
         if any(GIVEN_UP.search(text) for text in near):
             return False
         return any(_RETRIED.search(text) for text in near)
+
+    def _passed(self, evidence: Evidence) -> bool:
+        """Whether other replicas trained on for long after an error, on the shared clock."""
+        start = self._order(evidence)
+        return any(
+            sum(self._placed(activity.name, line) > start for _, line in activity.lately)
+            >= SURVIVED_ELSEWHERE
+            for activity in self._findings.replicas.values()
+            if activity.name != evidence.replica
+        )
 
     def _strength(self, evidence: Evidence) -> int:
         """3 for a rule that proves, 2 for a raised exception, 1 for a sign, 0 for a doubtful one."""
@@ -125,14 +142,18 @@ class _Decision:
 
     def _lived_on(self, evidence: Evidence) -> bool:
         """Whether the replica wrote ordinary lines for long afterwards."""
-        if evidence.line.time is not None and evidence.last_healthy is not None:
-            return evidence.healthy >= 3 and evidence.last_healthy - evidence.line.time > HEALTHY_TIME
-        return evidence.healthy >= HEALTHY_LINES
+        activity, at = self._findings.replicas[evidence.replica], evidence.line
+        last = activity.last_ordinary
+        if last is None or last.index <= at.index:
+            return False
+        lines = activity.count - activity.busy - evidence.ordinary
+        if at.time is not None and last.time is not None:
+            return lines >= 3 and last.time - at.time > HEALTHY_TIME
+        return lines >= HEALTHY_LINES
 
     def _ends(self, evidence: Evidence) -> bool:
         """Whether the log of the replica ends soon after the error."""
-        activity = self._findings.replicas[evidence.replica]
-        return activity.last is not None and evidence.healthy <= HEALTHY_LINES and not evidence.own_steps
+        return not self._lived_on(evidence)
 
     def _pointed(self, evidence: Evidence) -> bool:
         """Whether a launcher or the service names the process of an error."""
@@ -228,9 +249,9 @@ class _Decision:
             confidence += 0.08
         elif named and named != root.replica:
             confidence -= 0.12
-        if self._lived_on(root) or root.logged:
+        if self._lived_on(root) or root.logged or self._passed(root):
             confidence -= 0.2
-        if not self._job.failed and not self._findings.pointers and not self._ends(root):
+        if not self._failing and not self._ends(root):
             confidence -= 0.3
         return min(0.97, max(0.1, confidence))
 
@@ -373,6 +394,7 @@ class _Decision:
         cascades = [e for e in self._findings.evidence if e.role == "cascade" and not self._survived(e)]
         if not cascades:
             return None
+        cascades = [e for e in cascades if not e.logged] or cascades
         cascades.sort(key=self._order)
         first = cascades[0]
         affected = {e.replica for e in cascades}

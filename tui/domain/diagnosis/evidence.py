@@ -62,16 +62,8 @@ class Evidence:
     after: list[LogLine] = field(default_factory=list)
     step: int | None = None
     """Last step of the replica before it."""
-    own_steps: int = 0
-    """Different steps that the same stream reported afterwards."""
-    other_steps: int = 0
-    """Different steps that other streams reported afterwards."""
-    last_step: int | None = None
-    healthy: int = 0
-    """Ordinary lines of the replica afterwards."""
-    last_healthy: float | None = None
-    code: int | None = None
-    """The exit code that a launcher names."""
+    ordinary: int = 0
+    """Number of ordinary lines of the replica before it."""
 
     @property
     def replica(self) -> str:
@@ -109,14 +101,17 @@ class Activity:
     name: str
     order: int
     count: int = 0
+    busy: int = 0
+    """Number of lines that belong to errors."""
     first: LogLine | None = None
     last: LogLine | None = None
+    last_ordinary: LogLine | None = None
     step: int | None = None
     steps: int = 0
     marks: dict[int, float] = field(default_factory=dict)
     """Times of a few steps, by which the clocks of replicas are compared."""
-    lately: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """The last different steps: processes of a replica report the same ones."""
+    lately: deque[tuple[int, LogLine]] = field(default_factory=lambda: deque(maxlen=8))
+    """The last different steps with their lines: processes of a replica report the same steps."""
     ranks: set[int] = field(default_factory=set)
     recent: deque[LogLine] = field(default_factory=lambda: deque(maxlen=6))
     attention: int = 0

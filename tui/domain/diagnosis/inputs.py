@@ -21,6 +21,7 @@ _TIMES = ("timestamp", "time", "t", "ts", "@timestamp", "asctime", "receiveTimes
 _REPLICAS = ("replica", "pod", "task", "replica_id", "pod_name", "task_name", "host", "hostname", "node")
 _TEXTS = ("text", "message", "msg", "textPayload", "log", "line", "event")
 _STACKS = ("exc_info", "stack_trace", "stacktrace", "exception", "traceback", "exc_text", "error", "stack")
+_SIMPLE = frozenset({"t", "replica", "severity", "text"})
 _NAME = (
     r"(?:workerpool\d+-\d+|[a-z][a-z0-9.-]{0,80}-(?:worker|master|launcher|chief|ps|node|replica|server)-?\d{1,5}"
     r"|(?:worker|master|node|chief|replica|pod|host|launcher)-?\d{1,5}(?:-\d{1,5})?)"
@@ -82,6 +83,12 @@ def json_line(index: int, text: str, only: str = "") -> LogLine | None:
 
 def entry_line(index: int, entry: Mapping[str, Any], only: str = "") -> LogLine | None:
     """Read an entry of any logger or of Cloud Logging; `None` if it has no text."""
+    simple = entry.get("text") if entry.keys() <= _SIMPLE else None
+    if type(simple) is str and simple:
+        at, name = entry.get("t"), entry.get("replica") or only
+        severity = severity_number(entry.get("severity")) or 0
+        if type(at) in {float, int} and type(name) is str:
+            return LogLine(index, at, name, severity, simple[:MOST_TEXT])
     replica = _first(entry, _REPLICAS)
     payload = entry.get("jsonPayload")
     fields = payload if isinstance(payload, dict) else entry

@@ -7,6 +7,7 @@ are read closely: split at carriage returns, freed of prefixes, put together to 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,9 +23,10 @@ MOST_KINDS = 150
 MOST_REPLICAS = 4096
 ATTENTION = 16
 """Number of lines after an error that are read closely."""
-MOST_WATCHED = 200
-SEARCHED = 30_000
-"""Number of lines that are searched for a step in vain before only few are."""
+SEARCHED = 3_000
+"""Number of lines at the start and after an error in which all steps are searched, not only the last ones."""
+BATCH_END = 500
+"""Number of lines at the end of a batch in which the steps of replicas without errors are searched."""
 MOST_MARKS = 40
 _NUMBER = r"[\"']?\s{0,2}[:=#/\[|]?\s{0,9}\[?\s{0,9}(\d{1,10})"
 _STEP = re.compile(
@@ -33,6 +35,7 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _EPOCH = re.compile(rf"(?:^|[^A-Za-z])epochs?{_NUMBER}", re.IGNORECASE)
+_RULED = re.compile(r"\s*(?:[=*_-]{8,}|Failures:|<NO_OTHER|\S+ FAILED\s*$|frame #|#\d+ )")
 _UNTRAINED = re.compile(r"warm.?up|max_steps|total|num_|per_|every|save|load|resum|from", re.IGNORECASE)
 
 
@@ -45,17 +48,16 @@ class Reader:
         self._streams: dict[tuple[str, int | None], Stream] = {}
         self._groups: dict[tuple[str, str], list[Evidence]] = {}
         self._kinds: dict[str, int] = {}
-        self._watched: list[Evidence] = []
+        self._watched: deque[Evidence] = deque(maxlen=4)
         self._searched = 0
 
     def read(self, lines: Sequence[LogLine]) -> None:
         """Read lines that follow those read before."""
         texts = [line.text for line in lines]
-        whole = "\n".join(texts)
-        if whole.count("\n") >= len(lines) > 0:
+        if any("\n" in text for text in texts):
             lines = [replace(line, text=text) for line in lines for text in line.text.split("\n")]
             texts = [line.text for line in lines]
-        hits = set(self._rules.trigger.among(whole, texts))
+        hits = self._rules.suspicious(texts)
         replicas = self.findings.replicas
         self.findings.lines += len(lines)
         for at, line in enumerate(lines):
@@ -65,10 +67,17 @@ class Reader:
             activity.count += 1
             if at in hits or activity.attention:
                 self._close(activity, line)
-            elif self._watched or activity.steps < 3:
-                self._search_step(activity, line)
+            else:
+                activity.last_ordinary = line
+                self._searched += 1
+                if self._searched < SEARCHED:
+                    self._search_step(activity, line)
             activity.last = line
             activity.recent.append(line)
+        for name in {line.replica for line in lines[-BATCH_END:]}:
+            activity = replicas.get(name) or replicas[""]
+            for line in activity.recent:
+                self._search_step(activity, line)
 
     def _new(self, line: LogLine) -> Activity:
         replicas = self.findings.replicas
@@ -88,22 +97,22 @@ class Reader:
             stream = self._streams.get((activity.name, rank))
             if stream is None:
                 stream = self._streams[activity.name, rank] = Stream(rank)
-            evidence, busy = stream.read(body, line, self._rules)
+            evidence, busy = stream.read(body, line, activity.count, self._rules)
             ordinary = ordinary and not busy and evidence is None
             activity.attention = max(activity.attention, stream.attention)
-            if stream.pointer is not None and not any(
-                p is stream.pointer for p in self.findings.pointers[-4:]
+            if stream.pointer is not None and all(
+                p is not stream.pointer for p in self.findings.pointers[-4:]
             ):
                 self.findings.pointers.append(stream.pointer)
             if evidence is not None:
                 self._add(activity, evidence)
-        if ordinary:
+        if ordinary and not _RULED.match(line.text):
+            activity.last_ordinary = line
             self._search_step(activity, line)
-            for evidence in self._watched:
-                if evidence.line.replica == line.replica:
-                    evidence.healthy += 1
-                    evidence.last_healthy = line.time
-        for evidence in self._watched[-4:]:
+        else:
+            activity.busy += 1
+            activity.attention = max(activity.attention, 1)
+        for evidence in self._watched:
             if (
                 len(evidence.after) < 3
                 and evidence.line.replica == line.replica
@@ -126,48 +135,32 @@ class Reader:
             self._kinds[activity.name] = self._kinds.get(activity.name, 0) + 1
             group = self._groups[key] = []
         evidence.before = tuple(activity.recent)[-3:]
-        evidence.step = evidence.last_step = activity.step
+        for line in activity.recent:
+            self._search_step(activity, line)
+        evidence.step = activity.step
+        evidence.ordinary = activity.count - activity.busy
         if len(group) >= MOST_SAME:
-            dropped = group.pop(2)
-            self._watched = [watched for watched in self._watched if watched is not dropped]
+            group.pop(2)
         group.append(evidence)
-        activity.attention = max(activity.attention, ATTENTION)
-        if evidence.role in {"root", "either", "cascade"}:
+        if evidence.role in {"root", "either", "cascade", "pointer"}:
+            activity.attention = max(activity.attention, ATTENTION)
             self._watched.append(evidence)
-            self._watched = self._watched[-MOST_WATCHED:]
             self._searched = 0
 
     def _search_step(self, activity: Activity, line: LogLine) -> None:
         """Read the step of a line, if it reports one: what trains on has survived its errors."""
-        self._searched += 1
-        if self._searched > SEARCHED and self._searched % 32:
-            return
         text = line.text[-400:] if "\r" in line.text else line.text[:400]
         match = _STEP.search(text) or _EPOCH.search(text)
         if match is None or _UNTRAINED.search(text, 0, match.start() + 1):
             return
         step = int(next(filter(None, match.groups())))
-        if step in activity.lately:
+        if any(step == known for known, _ in activity.lately):
             return
-        activity.lately.append(step)
-        self._searched = 0
+        activity.lately.append((step, line))
         activity.steps += 1
         activity.step = step
         if line.time is not None and len(activity.marks) < MOST_MARKS:
             activity.marks.setdefault(step, line.time)
-        settled = False
-        for evidence in self._watched:
-            at, now = evidence.line.time, line.time
-            if at is not None and now is not None and now < at:
-                continue
-            if evidence.line.replica == activity.name:
-                evidence.own_steps += 1
-            elif step != evidence.last_step:
-                evidence.other_steps += 1
-                evidence.last_step = step
-            settled = settled or evidence.own_steps >= 3
-        if settled:
-            self._watched = [evidence for evidence in self._watched if evidence.own_steps < 3]
 
     def finish(self) -> Findings:
         """Return what the log tells, in the order of its lines."""

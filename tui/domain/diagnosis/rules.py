@@ -42,25 +42,12 @@ _KEYS = frozenset(
 )
 _FOLDER = Path(__file__).parent / "data"
 _TRIGGERS = (
-    r"error|exception|traceback|fail|fatal|kill|abort|signal|sigterm|exit|terminat|cancel|preempt"
-    r"|evict|timeout|timed out|refused|denied|forbidden|unauthor|not found|no such|cannot|can't"
-    r"|could not|couldn't|unable|invalid|unsupported|oom|memory|quota|exceed|exhausted|insufficient"
-    r"|watchdog|xid|nccl warn|panic|corrupt|truncat|missing|unexpected|not supported|not enough"
-    r"|unreachable|reset|closed|broken|lost|segmentation|core dumped|assert|interrupt|shutdown"
-    r"|shutting|disconnect|no space|read-only|restart|during handling|direct cause|stopp|leaked"
-    r"|stuck|mismatch|expected|illegal|nan|\binf\b|nodes are available|low on|no longer"
-    r"|too (?:many|old|large)|does not|doesn't|didn't"
-    r"|not (?:yet )?(?:valid|set|defined|ready|installed|found|available|exist|connected|initialized)"
-    r"|not (?:allowed|on|implemented)|40[134]|429|50[0234]|unschedulable|backoff|imagepull|throttl"
-    r"|undefined|required|usage:|slurm|mpi|host:|caused by|goroutine|wandb|exiting|gpu is|suspend"
-    r"|maintenance|reclaim|drain|taint|stockout|dead|died?\b|crash|hang|hung|deadlock|permission"
-    r"|access|credential|token|gated|login|limit|overflow|retry|retries|giving up|root cause"
-    r"|rank +:|exitcode|full|\bbus\b|\bdbe\b|\becc\b|row remap|nvlink|socket|connection|glibc"
-    r"|version|library|driver|busy|unused|mat1|device|webhook|rejected|conflict|already"
-    r"|running at|inconsisten|disabled|duplicate"
-    r"|skipp|ignor|fallback|falling back"
+    r"Traceback \(|\w(?:Error|Exception|Interrupt)\b|\b(?:exceptions?|errors?)\.\w"
+    r"|During handling of|direct cause of|Root Cause \(|^Failures:|^\s*(?:rank|exitcode|host)\s+: "
 )
-"""Words of which each line that a rule matches has one; ordinary lines of training have none."""
+"""Lines of tracebacks and of launchers' summaries, beside those that a rule matches."""
+_CHUNK = 16
+"""Number of lines that are searched for any rule at once."""
 
 
 class RuleError(ValueError):
@@ -130,11 +117,21 @@ class Rules:
                 self._sets[where].Add(rule.match)
             if members:
                 self._sets[where].Compile()
+        self._chunks = re2.Set.SearchSet(options)
+        for rule in self._rules["line"]:
+            self._chunks.Add(f"(?m){rule.match}")
+        self._chunks.Compile()
         self._patterns: dict[str, Any] = {}
-        self.trigger: Pattern = compile_pattern(
-            "|".join([f"(?i:{_TRIGGERS})", *(rule.match for rule in own if rule.where == "line")])
-        )
-        """The pattern of lines that are read closely."""
+        self._trigger: Pattern = compile_pattern(_TRIGGERS)
+
+    def suspicious(self, texts: Sequence[str]) -> set[int]:
+        """Return the indexes of the lines that a rule matches, or that may belong to a traceback."""
+        hits = set(self._trigger.among("\n".join(texts), texts))
+        for start in range(0, len(texts), _CHUNK):
+            chunk = texts[start : start + _CHUNK]
+            if self._chunks.Match("\n".join(chunk).encode(errors="replace")):
+                hits.update(at for at, text in enumerate(chunk, start) if self.matches(text))
+        return hits
 
     def matches(self, text: str, where: str = "line") -> list[Rule]:
         """Return the rules that match a text, in order."""

@@ -50,10 +50,12 @@ _QUOTED = re.compile(
 _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
+_MILD = re.compile(
+    r"\b(?:WARN(?:ING)?|INFO|DEBUG)\b|^\[?W(?:\d{3,4})? |[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
+)
 _HANDLED = re.compile(
-    r"\b(?:WARN(?:ING)?|INFO|DEBUG)\b|[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)"
-    r"|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal|[Rr]ecover(?:ed|ing)|Exception ignored"
-    r"|[Aa]ttempt \d+ ?(?:/|of) ?\d+|[Uu]sing default|[Oo]ptional|disabl(?:ed|ing)"
+    r"[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
+    r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
 )
 GIVEN_UP = re.compile(
     r"giv(?:ing|en) up|[Rr]etries exhausted|[Mm]ax(?:imum)? retries|after \d+ (?:attempts|retries|tries)",
@@ -111,9 +113,11 @@ class Stream:
         """The newest pointer of a launcher."""
         self._open: list[_Traceback] = []
         self._last: Evidence | None = None
-        self._since = 0
+        self._number = self._raised_at = 0
         self._chain = ""
-        self._handled = False
+        self._handled_time: float | None = None
+        self._handled_at = -2
+        """Number of the last line that says that an error is handled."""
         self._root = False
 
     @property
@@ -121,9 +125,10 @@ class Stream:
         """Number of following lines that are to be read closely."""
         return PATIENCE if self._open else 0
 
-    def read(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
-        """Read one line. Return the error that it completes, and whether it belongs to an error."""
-        self._since += 1
+    def read(self, body: str, line: LogLine, number: int, rules: Rules) -> tuple[Evidence | None, bool]:
+        """Read the replica's line of this number. Return the error that it completes, and whether it belongs
+        to an error."""
+        self._number = number
         if _GROUP.match(body) and (self._open or _HEAD in body):
             body = body.lstrip(" |+-")
         at = body.find(_HEAD)
@@ -145,9 +150,15 @@ class Stream:
     def _begin(self, prefix: str, line: LogLine) -> None:
         if len(self._open) >= MOST_OPEN:
             self._open.pop(0)
-        handled = _HANDLED.search(prefix) is not None or (self._handled and self._since < 2)
+        handled = _mild(prefix) or self._handled_before(line)
         self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled))
         self._chain = ""
+
+    def _handled_before(self, line: LogLine) -> bool:
+        """Whether the line before says that the error is handled."""
+        if line.time is not None and self._handled_time is not None and line.time - self._handled_time > 1:
+            return False
+        return self._number - self._handled_at < 2
 
     def _within(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
         """Read a line that may belong to an open traceback."""
@@ -184,44 +195,51 @@ class Stream:
             evidence.logged = traceback.handled
             if traceback.chain and self._last is not None and self._last.exception:
                 evidence.chain, evidence.cause = traceback.chain, self._last
-        self._last, self._since = evidence, 0
+        self._last, self._raised_at = evidence, self._number
         return evidence
 
     def _judge(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
         """Read a line outside of a traceback."""
-        handled, self._handled = self._handled, _HANDLED.search(body) is not None
-        match = _ALONE.match(body)
+        handled = self._handled_before(line)
+        if _HANDLED.search(body):
+            self._handled_at, self._handled_time = self._number, line.time
+        saying = _mild(body)
+        match = _ALONE.match(body) if body[:1].isalpha() else None
         if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
             evidence = self._raised(match, line, rules, None)
-            evidence.logged = handled and self._since < 2
+            evidence.logged = handled or saying
             return evidence, True
         fitting = rules.matches(body)
         last = self._last
-        if last is not None and self._since <= CONTINUED and last.match is None and last.exception:
+        if last is not None and self._continues(last.line, line) and last.match is None and last.exception:
             refined = next((rule for rule in fitting if rule.role in {"root", "either"}), None)
-            if refined is not None and not self._handled:
+            if refined is not None and not saying:
                 last.match = rules.filled(refined, body)
                 last.message = f"{last.message} {body.strip()}"[:MOST_CHARACTERS]
                 return None, True
         if fitting:
             rule = fitting[0]
-            evidence = Evidence(line, body, self.rank, rules.filled(rule, body), logged=self._handled)
+            evidence = Evidence(line, body, self.rank, rules.filled(rule, body), logged=saying)
             quoted = _QUOTED.search(body)
             if quoted is not None:
                 evidence.exception, evidence.message = quoted["type"].rpartition(".")[2], quoted["message"]
             if rule.role == "pointer":
                 self._point(evidence.match, line)
             return evidence, True
-        quoted = _QUOTED.search(body)
+        quoted = _QUOTED.search(body) if "Error" in body or "Exception" in body else None
         if quoted is not None:
             name = quoted["type"].rpartition(".")[2]
             return (
-                Evidence(
-                    line, body, self.rank, None, name, quoted["message"], quoted=True, logged=self._handled
-                ),
+                Evidence(line, body, self.rank, None, name, quoted["message"], quoted=True, logged=saying),
                 True,
             )
         return None, False
+
+    def _continues(self, raised: LogLine, line: LogLine) -> bool:
+        """Whether a line may belong to the message of the last exception."""
+        if raised.time is not None and line.time is not None and line.time - raised.time > 1:
+            return False
+        return self._number - self._raised_at <= CONTINUED
 
     def _point(self, match: Match | None, line: LogLine) -> None:
         """Read the rank, host and exit code that a launcher names."""
@@ -271,6 +289,11 @@ class Stream:
         )
         evidence.logged = traceback.handled
         return evidence
+
+
+def _mild(text: str) -> bool:
+    """Whether a line says that its error is handled, or states a severity below that of an error."""
+    return _HANDLED.search(text) is not None or _MILD.search(text) is not None
 
 
 def _is_exception(name: str) -> bool:

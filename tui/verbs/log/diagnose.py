@@ -55,7 +55,7 @@ async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
     if source == "-" or path.exists():
         facts = _facts(job_file)
         try:
-            verdict = _of_file(path, facts, rules)
+            verdict = diagnose_file(path, facts, rules)
         except (OSError, NoLog) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or error
             raise VerbFailure(f"{source} can't be read: {reason}.") from error
@@ -90,7 +90,7 @@ def _facts(path: Path | None) -> JobFacts:
         raise VerbFailure(f"--job {path} can't be read: {reason}.") from error
 
 
-def _of_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
+def diagnose_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
     """Diagnose a file. Raises OSError, NoLog."""
     reader = Reader(rules)
     for batch in _batches(path, facts):
