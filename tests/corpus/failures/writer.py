@@ -249,8 +249,11 @@ def truth(case: Case, entries: list[Entry], error: str) -> dict[str, Any]:
             f"no entry of {root.replicas} matches {root.patterns}; they end with\n" + "\n".join(there[-25:])
         )
     expect["line"] = sorted(set(lines))
-    if "service" in root.replicas:
+    if "service" in root.replicas or case.error:
+        # The service says it too, perhaps only in the job's error.
         expect["line"] = [None, *sorted({*lines, *told})]
+        if "" in root.replicas:
+            expect["replica"] = None
     shown = "\n".join(entries[n].text for n in lines if n is not None) + error
     for word in case.cause:
         if word.lower() not in shown.lower():
