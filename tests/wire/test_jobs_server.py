@@ -23,6 +23,7 @@ from google.api_core import exceptions
 
 from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, connect, emulator, python, served, server_info, spawn_server, state_dir
+from tui.emulator import paths
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.server import parse_address
 
@@ -156,8 +157,33 @@ def test_the_help_names_every_option() -> None:
         assert option in done.stdout
 
 
-def test_paths_too_long_for_a_socket_are_refused(tmp_path: Path) -> None:
-    assert "too long" in refused(StateDir(tmp_path / ("x" * 90)))
+async def test_a_path_too_long_for_a_socket_has_its_socket_elsewhere(tmp_path: Path) -> None:
+    state, again = StateDir(tmp_path / ("x" * 90)), tmp_path / "again"
+    again.symlink_to(tmp_path)
+    assert len(str(state.socket)) < 60 and state.socket == StateDir(again / ("x" * 90)).socket
+    async with served(state) as clients:
+        assert await clients.listed() == []
+    assert (
+        state.socket.parent.stat().st_mode & 0o777
+        == state.socket.parent.parent.stat().st_mode & 0o777
+        == 0o700
+    )
+    shutil.rmtree(state.socket.parent)
+
+
+def test_a_socket_folder_that_others_can_enter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, folder = StateDir(tmp_path / ("x" * 90)), tmp_path / "sockets"
+    monkeypatch.setattr(paths, "_SHORT_FOLDER", folder)
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(StateDirError, match="a folder that only you can enter"):
+        state.prepare()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(StateDirError, match="a folder that only you can enter"):
+        print(state.target)
 
 
 def fetch(url: str, token: str = "") -> tuple[int, Any]:

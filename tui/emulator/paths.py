@@ -5,14 +5,21 @@ The module uses only the standard library, because the runner and the command li
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 SOCKET_LIMIT = 100
 """Maximum usable path length of a Unix socket, in bytes; the kernel's own limit is 107."""
+
+_SHORT_FOLDER = Path(f"/tmp/vxtui-{os.getuid()}")
+"""Folder of the sockets of state directories whose paths are too long. A server outlives
+XDG_RUNTIME_DIR."""
 
 
 class StateDirError(Exception):
@@ -32,6 +39,8 @@ class FileIn:
 @dataclass(frozen=True, slots=True)
 class StateDir:
     """Paths under one state directory.
+
+    The sockets are in a folder in /tmp if their paths would be too long.
 
     Layout::
 
@@ -61,8 +70,6 @@ class StateDir:
 
     lock = FileIn("emulator.lock")
     info = FileIn("emulator.json")
-    socket = FileIn("emulator.sock")
-    admin_socket = FileIn("admin.sock")
     log = FileIn("emulator.log")
     config = FileIn("config.yaml")
     token = FileIn("token")
@@ -100,6 +107,33 @@ class StateDir:
         return [AttemptDir(p) for p in sorted(folders, key=lambda p: int(p.name.split("-")[1]))]
 
     @property
+    def socket(self) -> Path:
+        return self._sockets / "emulator.sock"
+
+    @property
+    def admin_socket(self) -> Path:
+        return self._sockets / "admin.sock"
+
+    @property
+    def _sockets(self) -> Path:
+        """Folder of the sockets: one in /tmp if their paths here were too long.
+
+        Raises StateDirError if another user owns that folder.
+        """
+        if len(os.fsencode(self.root)) + len("/emulator.sock") <= SOCKET_LIMIT:
+            return self.root
+        folder = _SHORT_FOLDER
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise StateDirError(
+                f"{folder} must be a folder that only you can enter; it is for the sockets of {self.root}, "
+                "whose path is too long for a Unix socket. Remove it, or choose a shorter state directory"
+            )
+        return folder / hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:16]
+
+    @property
     def target(self) -> str:
         """gRPC target of the socket."""
         return f"unix:{self.socket}"
@@ -112,18 +146,14 @@ class StateDir:
     def prepare(self) -> None:
         """Create the directory for this user only.
 
-        Raises StateDirError when it can't be created, belongs to another user or its path is too long.
+        Raises StateDirError when it can't be created or belongs to another user.
         """
-        if len(os.fsencode(self.socket)) > SOCKET_LIMIT:
-            raise StateDirError(
-                f"the path {self.socket} is too long for a Unix socket ({SOCKET_LIMIT} bytes at most); "
-                "choose a shorter state directory"
-            )
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.root.stat().st_uid != os.getuid():
                 raise StateDirError(f"{self.root} belongs to another user; choose another state directory")
             self.root.chmod(0o700)
+            self._sockets.mkdir(mode=0o700, exist_ok=True)
             self.buckets.mkdir(mode=0o700, exist_ok=True)
             self.buckets.chmod(0o700)
         except OSError as error:

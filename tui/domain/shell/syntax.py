@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,23 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+class _Input(threading.local):
+    """The text that this thread parses. The parser never releases the functions that it calls, so that there
+    is one function for all texts."""
+
+    data = b""
+    budget: Budget | None = None
+
+
+_INPUT = _Input()
+
+
+def _piece(start: int, _point: object) -> bytes:
+    # An exception here would not reach the caller.
+    late = _INPUT.budget is None or _INPUT.budget.late
+    return b"" if late else _INPUT.data[start : start + _PIECE]
+
+
 class ScriptSource:
     """A text with its tree. Positions count bytes. Raises TooMuch."""
 
@@ -35,12 +53,9 @@ class ScriptSource:
         # `# words` between backquotes is a comment inside a command, unknown to the grammar.
         text = _COMMENT_IN_QUOTES.sub(lambda match: " " * len(match[0].encode()), text)
         self.data, self.file, self._first = text.encode("utf-8", "surrogatepass"), file, line
-
-        def piece(start: int, _point: object) -> bytes:
-            # An exception here would not reach the caller.
-            return b"" if budget.late else self.data[start : start + _PIECE]
-
-        self.root: Node = _parser().parse(piece).root_node
+        _INPUT.data, _INPUT.budget = self.data, budget
+        self.root: Node = _parser().parse(_piece).root_node
+        _INPUT.data, _INPUT.budget = b"", None
         budget.spend(0)
 
     def text(self, start: int, end: int) -> str:
