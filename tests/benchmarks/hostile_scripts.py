@@ -19,6 +19,8 @@ SCRIPTS = 2000
 _AT_ONCE = 100
 """Scripts that one process imports."""
 MOST_SECONDS = 3.0
+MOST_CPU_SECONDS = 6.0
+"""The import itself stops after 5 s."""
 MOST_MB = 300
 CALL = "gcloud ai custom-jobs create --region=us-central1 --display-name=$A --args=$B\n"
 _NAMES = "ABCD"
@@ -106,7 +108,7 @@ def run() -> Iterator[Result]:
             memory = max(memory, report["memory"])
         times.sort(reverse=True)
         yield Result(f"{SCRIPTS} scripts: other than a profile or a problem", wrong, 0, "")
-        yield Result("the slowest", times[0][0], MOST_SECONDS, "s")
+        yield Result("the slowest", times[0][0], MOST_CPU_SECONDS, "s")
         yield Result("the most memory of one process", memory, MOST_MB, "MB")
         for _, seed in times[:5]:
             took = _ends_on_sigterm(script(Random(seed)), folder)
