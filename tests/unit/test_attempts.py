@@ -1,0 +1,191 @@
+"""The attempts of a job: their boundaries, their buckets, and the work that was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tui.domain.attempts.history import AttemptHistory, Bucket, attempts_of
+from tui.domain.attempts.milestones import MilestoneKind, milestone_of
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.training_progress import TrainingStep
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+SETTING_UP = (
+    (0, "Waiting for job to be provisioned."),
+    (60, "Vertex AI is setting up this job."),
+    (80, "Job is preparing."),
+    (90, "Job is running."),
+)
+
+
+def entry(at: float, text: str, replica: str = SERVICE, json: Mapping[str, Any] | None = None) -> LogEntry:
+    return LogEntry(BEGIN + timedelta(seconds=at), f"{at}", replica, Severity.INFO, text, json)
+
+
+def phase(at: float, name: str, replica: str = "workerpool0-0", **fields: Any) -> LogEntry:
+    return entry(at, name, replica, {"vxtui": {"kind": "phase", "phase": name, **fields}})
+
+
+def line(at: float, kind: str, replica: str = "workerpool0-0", **fields: Any) -> LogEntry:
+    return entry(at, kind, replica, {"vxtui": {"kind": kind, **fields}})
+
+
+def steps(first: int, last: int, since: float, every: float = 1.0) -> list[TrainingStep]:
+    """Steps `first` to `last`, the first `every` seconds after `since`."""
+    return [
+        TrainingStep(BEGIN + timedelta(seconds=since + every * (step - first + 1)), step)
+        for step in range(first, last + 1)
+    ]
+
+
+def history(
+    entries: Sequence[LogEntry], reported: Sequence[TrainingStep], end: float, *, ended: bool = True
+) -> AttemptHistory:
+    """The attempts of a job from 0 s to `end`; every second must be in a bucket."""
+    last = BEGIN + timedelta(seconds=end)
+    milestones = [milestone for e in entries if (milestone := milestone_of(e)) is not None]
+    attempts = attempts_of(BEGIN, last if ended else None, last, milestones, reported)
+    assert sum(attempts.seconds.values()) == pytest.approx(end)
+    for before, after in zip(attempts.attempts, attempts.attempts[1:], strict=False):
+        assert before.end == after.begin
+    return attempts
+
+
+def setting_up(since: float = 0.0) -> list[LogEntry]:
+    return [entry(since + at, text) for at, text in SETTING_UP]
+
+
+def test_a_job_without_interruption_is_one_attempt() -> None:
+    lines = [
+        *setting_up(),
+        phase(90, "rendezvous"),
+        phase(100, "training"),
+        line(130, "checkpoint", step=30, stall_seconds=2.0),
+        line(151, "eval", step=50),
+        entry(160, "Tearing down training program."),
+    ]
+    whole = history(lines, steps(1, 50, 100), 170)
+    (attempt,) = whole.attempts
+    assert whole.seconds == {
+        Bucket.PROVISIONING: 60,
+        Bucket.IMAGE: 30,
+        Bucket.RENDEZVOUS: 10,
+        Bucket.TRAINING: 57,
+        Bucket.CHECKPOINT: 2,
+        Bucket.EVALUATION: 1,
+        Bucket.ENDING: 10,
+    }
+    assert (attempt.first_step, attempt.last_step, attempt.lost_steps) == (1, 50, 0)
+    assert whole.goodput == pytest.approx(57 / 170)
+
+
+def test_a_preemption_loses_the_steps_after_the_checkpoint() -> None:
+    lines = [
+        *setting_up(),
+        phase(100, "training"),
+        entry(150, "workerpool0-0: the machine is reclaimed: SIGTERM sent, SIGKILL follows in 30 s"),
+        line(160, "preempted", step=50),
+        *setting_up(200),
+        line(300, "resumed", step=40),
+        phase(300, "training"),
+    ]
+    whole = history(lines, [*steps(1, 50, 100), *steps(41, 100, 300)], 360)
+    first, second = whole.attempts
+    assert first.interrupted_by is not None and "reclaimed" in first.interrupted_by.text
+    assert (first.last_step, first.lost_steps, second.resumed_from, second.first_step) == (50, 10, 40, 41)
+    assert first.seconds[Bucket.LOST] == 10 and first.seconds[Bucket.TRAINING] == 40
+    assert second.seconds[Bucket.RESTART] == 50, "from the signal to the next provisioning"
+    assert whole.lost_steps == 10
+
+
+def test_a_resume_before_the_last_attempt_loses_steps_of_both() -> None:
+    lines = [
+        phase(0, "training"),
+        phase(20, "restarting"),
+        line(30, "resumed", step=10),
+        phase(30, "training"),
+        phase(40, "restarting"),
+        line(50, "resumed", step=5),
+        phase(50, "training"),
+    ]
+    reported = [*steps(1, 20, 0), *steps(11, 20, 30), *steps(6, 30, 50)]
+    whole = history(lines, reported, 75)
+    assert [attempt.lost_steps for attempt in whole.attempts] == [15, 10, 0]
+    assert whole.seconds[Bucket.LOST] == 25
+    assert whole.seconds[Bucket.RESTART] == 20
+
+
+def test_a_script_that_only_counts_steps_has_attempts() -> None:
+    lines = [
+        entry(21, "Loading checkpoint from /out/checkpoint-10", "worker-0"),
+        entry(35, "Saving model checkpoint to /out/checkpoint-20", "worker-0"),
+    ]
+    whole = history(lines, [*steps(1, 12, 0), *steps(11, 30, 22)], 45, ended=False)
+    first, second = whole.attempts
+    assert (first.last_step, first.lost_steps, second.first_step) == (12, 2, 11)
+    assert second.end is None
+
+
+def test_an_elastic_run_that_trains_on_is_one_attempt() -> None:
+    lines = [
+        phase(0, "training"),
+        line(10, "preempted", "workerpool1-0", step=10),
+        phase(12, "training", epoch=2, lost=[1]),
+        phase(30, "rendezvous", "workerpool1-0"),
+        phase(32, "training", "workerpool1-0", epoch=3),
+    ]
+    (attempt,) = history(lines, steps(1, 60, 0), 60).attempts
+    assert attempt.seconds == {Bucket.TRAINING: 60}
+    assert attempt.interrupted_by is None
+
+
+def test_a_rollback_loses_steps_without_a_new_attempt() -> None:
+    lines = [phase(0, "training"), line(20, "guard", action="rollback", step=10)]
+    (attempt,) = history(lines, [*steps(1, 20, 0), *steps(11, 30, 20)], 40).attempts
+    assert (attempt.lost_steps, attempt.last_step) == (10, 30)
+    assert attempt.seconds[Bucket.LOST] == 10
+
+
+def test_a_job_that_waits_has_its_time_in_the_queue() -> None:
+    whole = history([entry(5, "Job is queued: no quota is free.")], [], 65, ended=False)
+    assert whole.seconds == {Bucket.QUEUED: 65} and whole.goodput is None
+
+
+def test_events_of_a_cluster_are_milestones() -> None:
+    def event(at: float, reason: str) -> LogEntry:
+        return entry(at, f"{reason} of the pod", SERVICE, {"reason": reason, "object": "Pod/a"})
+
+    lines = [
+        event(0, "FailedScheduling"),
+        event(20, "Scheduled"),
+        event(30, "Started"),
+        event(70, "Preempted"),
+        event(80, "FailedScheduling"),
+        event(100, "Scheduled"),
+        event(105, "Started"),
+    ]
+    whole = history(lines, [*steps(1, 30, 40), *steps(1, 50, 110)], 160)
+    first, second = whole.attempts
+    assert (first.lost_steps, second.resumed_from, second.last_step) == (30, None, 50)
+    assert whole.seconds[Bucket.PROVISIONING] == 40 and whole.seconds[Bucket.LOST] == 29, "the first step ends the start"
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        ("Saving model checkpoint to out/checkpoint-500", MilestoneKind.CHECKPOINT),
+        ("successfully saved checkpoint at iteration    2000 to /ckpt", MilestoneKind.CHECKPOINT),
+        ("[Torch] Checkpoint global_step100 is about to be saved!", MilestoneKind.CHECKPOINT),
+        ("Continuing training from global step 40", MilestoneKind.LOADING),
+        ("Resuming from checkpoint out/last.ckpt", MilestoneKind.LOADING),
+        ("loading checkpoint shards: 100%", None),
+        ("no checkpoint was found; starting from scratch", None),
+    ],
+)
+def test_lines_of_other_trainers(text: str, kind: MilestoneKind | None) -> None:
+    milestone = milestone_of(entry(0, text, "worker-0"))
+    assert (milestone and milestone.kind) == kind

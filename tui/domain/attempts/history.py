@@ -1,0 +1,291 @@
+"""The history of a job's attempts: every second of a job belongs to one attempt and one bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from tui.domain.attempts.milestones import Milestone, MilestoneKind
+from tui.domain.core.training_progress import TrainingStep
+
+
+class Bucket(Enum):
+    """What a job's time goes into, in the order of an attempt."""
+
+    RESTART = "restart"
+    QUEUED = "queued"
+    PROVISIONING = "provisioning"
+    IMAGE = "image"
+    STARTING = "starting"
+    RENDEZVOUS = "rendezvous"
+    LOADING = "checkpoint load"
+    TRAINING = "training"
+    CHECKPOINT = "checkpoint"
+    EVALUATION = "evaluation"
+    LOST = "lost work"
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt. Its time begins where the attempt before was interrupted."""
+
+    number: int
+    begin: datetime
+    end: datetime | None
+    """`None` for an attempt that has not ended."""
+    seconds: Mapping[Bucket, float]
+    first_step: int | None
+    last_step: int | None
+    resumed_from: int | None
+    lost_steps: int
+    """Number of its steps that a later attempt did again."""
+    interrupted_by: Milestone | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptHistory:
+    """All attempts of a job, oldest first."""
+
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def seconds(self) -> dict[Bucket, float]:
+        """Seconds by bucket over all attempts; their sum is the job's age. Empty buckets are left out."""
+        sums = {
+            bucket: sum(attempt.seconds.get(bucket, 0.0) for attempt in self.attempts) for bucket in Bucket
+        }
+        return {bucket: seconds for bucket, seconds in sums.items() if seconds > 0}
+
+    @property
+    def goodput(self) -> float | None:
+        """The fraction of the time spent on steps that count, 0 to 1; `None` before the first step."""
+        seconds = self.seconds
+        whole = sum(seconds.values())
+        return seconds.get(Bucket.TRAINING, 0.0) / whole if Bucket.TRAINING in seconds and whole else None
+
+    @property
+    def lost_steps(self) -> int:
+        """Number of steps that were done again."""
+        return sum(attempt.lost_steps for attempt in self.attempts)
+
+
+SURVIVED = 3
+"""Number of reported steps after which an interruption has not ended the attempt. A replica that got a signal
+still reports the step in progress."""
+_BEGINS = frozenset({MilestoneKind.QUEUED, MilestoneKind.PROVISIONING})
+"""Kinds with which the service begins an attempt."""
+_STARTS = (
+    MilestoneKind.QUEUED,
+    MilestoneKind.PROVISIONING,
+    MilestoneKind.IMAGE,
+    MilestoneKind.STARTING,
+    MilestoneKind.RENDEZVOUS,
+    MilestoneKind.LOADING,
+    MilestoneKind.TRAINING,
+)
+"""Kinds of an attempt's start in their order; a replica that is late does not lead back."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """A completed step: its attempt and the seconds since the step or milestone before."""
+
+    step: int
+    attempt: _Building
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Building:
+    """An attempt while its milestones are read."""
+
+    begin: datetime
+    seconds: dict[Bucket, float] = field(default_factory=lambda: dict.fromkeys(Bucket, 0.0))
+    phase: MilestoneKind = MilestoneKind.QUEUED
+    first_step: int | None = None
+    last_step: int | None = None
+    resumed_from: int | None = None
+    lost_steps: int = 0
+    interrupted_by: Milestone | None = None
+    end: datetime | None = None
+
+
+class _Builder:
+    """Reads milestones and steps in time order."""
+
+    def __init__(self, begin: datetime) -> None:
+        self.attempts = [_Building(begin)]
+        self._until = begin
+        """Time up to which every second has a bucket."""
+        self._interruption: Milestone | None = None
+        """The first milestone of an interruption that the job may not survive."""
+        self._unclear = 0.0
+        """Seconds since that milestone: a restart's if a new attempt follows, else the training's."""
+        self._steps_since = 0
+        """Steps reported since that milestone."""
+        self._after_step: dict[Bucket, float] = {}
+        """Seconds of this attempt since its last step, by bucket."""
+        self._steps: list[_Step] = []
+        """Steps that count so far, in increasing order."""
+
+    @property
+    def _now(self) -> _Building:
+        return self.attempts[-1]
+
+    def add(self, event: Milestone) -> None:
+        at = max(event.timestamp, self._until)
+        passed = (at - self._until).total_seconds()
+        self._until = at
+        if self._begins_attempt(event):
+            self._begin(passed, at)
+            passed = 0.0
+        self._count(event, passed)
+        if event.kind is MilestoneKind.INTERRUPTED:
+            if event.step is not None and event.step > (self._now.last_step or 0):
+                self._step(event.step, 0.0)
+            self._interruption = self._interruption or event
+        elif event.kind in (MilestoneKind.LOADING, MilestoneKind.ROLLBACK) and event.step is not None:
+            self._return_to(event.step)
+            self._now.resumed_from = (
+                event.step if event.kind is MilestoneKind.LOADING else self._now.resumed_from
+            )
+        elif event.kind is MilestoneKind.CHECKPOINT:
+            self._move(Bucket.TRAINING, Bucket.CHECKPOINT, event.seconds)
+        elif event.kind is MilestoneKind.TRAINING and event.step is not None:
+            self._step(event.step, 0.0 if self._interruption else passed)
+        if event.kind in _STARTS and _STARTS.index(event.kind) > _STARTS.index(self._now.phase):
+            self._now.phase = event.kind
+        elif event.kind is MilestoneKind.ENDING:
+            self._now.phase = MilestoneKind.ENDING
+
+    def _begins_attempt(self, event: Milestone) -> bool:
+        current = self._now
+        if event.kind is MilestoneKind.TRAINING and event.step is not None:
+            return current.last_step is not None and event.step < current.last_step and not self._rolled_back
+        trained = current.last_step is not None or self._interruption is not None
+        if event.kind in _BEGINS:
+            return trained
+        if event.kind is MilestoneKind.LOADING and event.step is not None:
+            return current.last_step is not None and event.step <= current.last_step
+        # The phase alone may come from a group of replicas that trains on without another replica.
+        is_start = event.kind in _STARTS and event.kind is not MilestoneKind.TRAINING
+        return self._interruption is not None and is_start
+
+    @property
+    def _rolled_back(self) -> bool:
+        return self._now.last_step is not None and (
+            not self._steps or self._steps[-1].step < self._now.last_step
+        )
+
+    def _begin(self, passed: float, at: datetime) -> None:
+        old = self._now
+        old.interrupted_by = self._interruption
+        gap = self._unclear + passed
+        if self._interruption is None:
+            # Nothing reported the end: it followed the last step.
+            for bucket, seconds in self._after_step.items():
+                old.seconds[bucket] -= seconds
+                gap += seconds
+        self._after_step = {}
+        self._forget_interruption()
+        old.end = self._until
+        begun = _Building(at)
+        begun.seconds[Bucket.RESTART] = gap
+        self.attempts.append(begun)
+
+    def _count(self, event: Milestone, passed: float) -> None:
+        """Put the seconds before this event into a bucket."""
+        current = self._now
+        if self._interruption is not None:
+            self._unclear += passed
+            self._steps_since += event.kind is MilestoneKind.TRAINING and event.step is not None
+            if self._steps_since < SURVIVED:
+                return
+            # The job trains on: only one replica was interrupted.
+            passed = self._unclear
+            self._forget_interruption()
+        is_evaluation = event.kind is MilestoneKind.EVALUATION and current.last_step is not None
+        bucket = Bucket.EVALUATION if is_evaluation else _BUCKETS[current.phase]
+        current.seconds[bucket] += passed
+        self._after_step[bucket] = self._after_step.get(bucket, 0.0) + passed
+
+    def _forget_interruption(self) -> None:
+        self._interruption, self._unclear, self._steps_since = None, 0.0, 0
+
+    def _step(self, step: int, seconds: float) -> None:
+        current = self._now
+        if self._steps and step <= self._steps[-1].step:
+            self._return_to(step - 1)
+        if current.first_step is None:
+            current.first_step = step
+        current.last_step = step
+        self._after_step = {}
+        self._steps.append(_Step(step, current, seconds))
+
+    def _return_to(self, step: int) -> None:
+        """Count the steps above `step` as lost, in the attempts that did them."""
+        while self._steps and self._steps[-1].step > step:
+            undone = self._steps.pop()
+            moved = min(undone.seconds, undone.attempt.seconds[Bucket.TRAINING])
+            undone.attempt.seconds[Bucket.TRAINING] -= moved
+            undone.attempt.seconds[Bucket.LOST] += moved
+            before = max(step, self._steps[-1].step) if self._steps else step
+            undone.attempt.lost_steps += undone.step - before
+
+    def _move(self, source: Bucket, target: Bucket, seconds: float) -> None:
+        moved = min(seconds, self._now.seconds[source])
+        for counted in (self._now.seconds, self._after_step):
+            counted[source] = counted.get(source, 0.0) - moved
+            counted[target] = counted.get(target, 0.0) + moved
+
+    def end(self, at: datetime, *, ended: bool) -> None:
+        """Count the time up to `at`, the job's end or now."""
+        passed = max(0.0, (at - self._until).total_seconds()) + self._unclear
+        current = self._now
+        bucket = Bucket.ENDING if ended else _BUCKETS[current.phase]
+        if self._interruption is not None:
+            bucket, current.interrupted_by = Bucket.ENDING, self._interruption
+        current.seconds[bucket] += passed
+        current.end = at if ended else None
+
+
+_BUCKETS = {kind: Bucket(kind.value) for kind in (*_STARTS, MilestoneKind.ENDING)}
+
+
+def attempts_of(
+    begin: datetime,
+    end: datetime | None,
+    now: datetime,
+    milestones: Iterable[Milestone],
+    steps: Sequence[TrainingStep],
+) -> AttemptHistory:
+    """Return the attempts of a job that was created at `begin` and ended at `end`, `None` if it runs."""
+    last = end or now
+    events = [
+        *(Milestone(step.timestamp, MilestoneKind.TRAINING, step=step.step) for step in steps),
+        *milestones,
+    ]
+    builder = _Builder(begin)
+    for event in sorted(events, key=lambda event: event.timestamp):
+        if event.timestamp <= last:
+            builder.add(event)
+    builder.end(last, ended=end is not None)
+    return AttemptHistory(
+        tuple(
+            Attempt(
+                number,
+                attempt.begin,
+                attempt.end,
+                {bucket: seconds for bucket, seconds in attempt.seconds.items() if seconds > 0},
+                attempt.first_step,
+                attempt.last_step,
+                attempt.resumed_from,
+                attempt.lost_steps,
+                attempt.interrupted_by,
+            )
+            for number, attempt in enumerate(builder.attempts, 1)
+        )
+    )
