@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ import pytest
 from tui.domain.attempts.history import AttemptHistory, Bucket, attempts_of
 from tui.domain.attempts.milestones import MilestoneKind, milestone_of
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
-from tui.domain.core.training_progress import TrainingStep
+from tui.domain.core.training_progress import TrainingStep, training_step
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+RECORDED = Path(__file__).with_name("attempts_of_three_kinds.jsonl")
 SETTING_UP = (
     (0, "Waiting for job to be provisioned."),
     (60, "Vertex AI is setting up this job."),
@@ -150,6 +153,34 @@ def test_a_rollback_loses_steps_without_a_new_attempt() -> None:
     assert attempt.seconds[Bucket.LOST] == 10
 
 
+def test_three_interruptions_of_a_real_run() -> None:
+    """A run on two replicas: both machines preempted, a process killed, one machine preempted."""
+    lines = [json.loads(text) for text in RECORDED.read_text().splitlines()]
+    entries = [
+        LogEntry(
+            datetime.fromisoformat(line["timestamp"]), f"{number}", line["replica"], Severity.INFO,
+            line["message"], line if "vxtui" in line else None,
+        )
+        for number, line in enumerate(lines)
+    ]  # fmt: skip
+    reported = [sample for e in entries if (sample := training_step(e.timestamp, e.json)) is not None]
+    milestones = [milestone for e in entries if (milestone := milestone_of(e)) is not None]
+    begin, end = entries[0].timestamp, entries[-1].timestamp
+    whole = attempts_of(begin, end, end, milestones, reported)
+    assert sum(whole.seconds.values()) == pytest.approx((end - begin).total_seconds())
+    assert [(a.last_step, a.resumed_from, a.lost_steps) for a in whole.attempts] == [
+        (63, None, 0), (128, 63, 8), (179, 120, 0), (240, 179, 0),
+    ]  # fmt: skip
+    causes = [a.interrupted_by.text for a in whole.attempts if a.interrupted_by is not None]
+    assert "reclaimed" in causes[0] and "exit code 137" in causes[1] and "reclaimed" in causes[2]
+    (own,) = [line["vxtui"]["goodput"] for line in lines if line.get("vxtui", {}).get("kind") == "done"]
+    # The trainer counts whole steps by the duration of the last one; the log has the times of every second step.
+    assert whole.seconds[Bucket.LOST] == pytest.approx(
+        own["badput_time"]["WASTED_PROGRESS_FROM_DISRUPTION"], abs=0.8
+    )
+    assert whole.seconds[Bucket.TRAINING] == pytest.approx(own["goodput_time"], rel=0.02)
+
+
 def test_a_job_that_waits_has_its_time_in_the_queue() -> None:
     whole = history([entry(5, "Job is queued: no quota is free.")], [], 65, ended=False)
     assert whole.seconds == {Bucket.QUEUED: 65} and whole.goodput is None
@@ -171,7 +202,9 @@ def test_events_of_a_cluster_are_milestones() -> None:
     whole = history(lines, [*steps(1, 30, 40), *steps(1, 50, 110)], 160)
     first, second = whole.attempts
     assert (first.lost_steps, second.resumed_from, second.last_step) == (30, None, 50)
-    assert whole.seconds[Bucket.PROVISIONING] == 40 and whole.seconds[Bucket.LOST] == 29, "the first step ends the start"
+    assert whole.seconds[Bucket.PROVISIONING] == 40 and whole.seconds[Bucket.LOST] == 29, (
+        "the first step ends the start"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from tui.domain.attempts.milestones import Milestone, MilestoneKind
+from tui.domain.core.log_entry import SERVICE
 from tui.domain.core.training_progress import TrainingStep
 
 
@@ -105,6 +106,8 @@ class _Building:
     begin: datetime
     seconds: dict[Bucket, float] = field(default_factory=lambda: dict.fromkeys(Bucket, 0.0))
     phase: MilestoneKind = MilestoneKind.QUEUED
+    started: set[str] = field(default_factory=set)
+    """Replicas that have begun the attempt."""
     first_step: int | None = None
     last_step: int | None = None
     resumed_from: int | None = None
@@ -143,7 +146,7 @@ class _Builder:
             self._begin(passed, at)
             passed = 0.0
         self._count(event, passed)
-        if event.kind is MilestoneKind.INTERRUPTED:
+        if event.kind is MilestoneKind.INTERRUPTED and not self._is_late(event):
             if event.step is not None and event.step > (self._now.last_step or 0):
                 self._step(event.step, 0.0)
             self._interruption = self._interruption or event
@@ -156,10 +159,18 @@ class _Builder:
             self._move(Bucket.TRAINING, Bucket.CHECKPOINT, event.seconds)
         elif event.kind is MilestoneKind.TRAINING and event.step is not None:
             self._step(event.step, 0.0 if self._interruption else passed)
+        if event.kind in _STARTS:
+            self._now.started.add(event.replica)
         if event.kind in _STARTS and _STARTS.index(event.kind) > _STARTS.index(self._now.phase):
             self._now.phase = event.kind
         elif event.kind is MilestoneKind.ENDING:
             self._now.phase = MilestoneKind.ENDING
+
+    def _is_late(self, event: Milestone) -> bool:
+        """Whether the replica reports the end of the attempt before, and other replicas have begun this one."""
+        if event.replica == SERVICE or len(self.attempts) == 1:
+            return False
+        return event.replica not in self._now.started
 
     def _begins_attempt(self, event: Milestone) -> bool:
         current = self._now
