@@ -174,7 +174,7 @@ def test_three_interruptions_of_a_real_run() -> None:
     causes = [a.interrupted_by.text for a in whole.attempts if a.interrupted_by is not None]
     assert "reclaimed" in causes[0] and "exit code 137" in causes[1] and "reclaimed" in causes[2]
     (own,) = [line["vxtui"]["goodput"] for line in lines if line.get("vxtui", {}).get("kind") == "done"]
-    # The trainer counts whole steps by the duration of the last one; the log has the times of every second step.
+    # The trainer multiplies whole steps by the last duration; the log has the times of every second step.
     assert whole.seconds[Bucket.LOST] == pytest.approx(
         own["badput_time"]["WASTED_PROGRESS_FROM_DISRUPTION"], abs=0.8
     )

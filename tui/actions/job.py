@@ -53,6 +53,7 @@ _JOB = (
     _act("job.logs", "L", "logs", "Open the job's log", "tab_logs", when=("tab",)),
     _act("job.replicas", "R", "replicas", "Open the job's replicas", "tab_replicas", when=("tab",)),
     _act("job.metrics", "M", "metrics", "Open the job's metrics", "tab_metrics", when=("tab",)),
+    _act("job.attempts", "A", "attempts", "Open the job's attempts", "tab_attempts", when=("tab",)),
     *(
         _act(f"job.{tab}", "", tab, f"Open the job's {tab}", f"tab_{tab}", when=("tab",))
         for tab in ("overview", "tasks", "events")

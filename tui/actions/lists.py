@@ -65,8 +65,8 @@ _APP = (
         )
         for word, tab, content in (
             ("logs", "logs", "the log"), ("metrics", "metrics", "the metrics"),
-            ("replicas", "replicas", "the replicas"), ("tasks", "tasks", "the tasks or trials"),
-            ("describe", "spec", "the specification"),
+            ("replicas", "replicas", "the replicas"), ("attempts", "attempts", "the attempts"),
+            ("tasks", "tasks", "the tasks or trials"), ("describe", "spec", "the specification"),
         )
     ),
     *(
@@ -167,6 +167,7 @@ _JOBS = (
     ),
     act("jobs.logs", "L", "logs", "Open the job at its log", footer=False, when=("job", "tab")),
     act("jobs.replicas", "R", "replicas", "Open the job at its replicas", footer=False, when=("job", "tab")),
+    act("jobs.attempts", "A", "attempts", "Open the job at its attempts", footer=False, when=("job", "tab")),
     act("jobs.metrics", "M", "metrics", "Open the job at its metrics", footer=False, when=("job", "tab")),
     act(
         "jobs.suspend", "X", "suspend", "End the pods of a cluster's job and keep it, to be resumed later",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.kinds.custom_job import EVENTS, LOGS, METRICS, OVERVIEW, REPLICAS, SPEC
+from tui.kinds.custom_job import ATTEMPTS, EVENTS, LOGS, METRICS, OVERVIEW, REPLICAS, SPEC
 from tui.kinds.kind import Kind, KindAction, Words
 
 _SERVICE = "tui.backends.kubernetes.jobs.service:KubernetesJobs"
@@ -31,7 +31,7 @@ def _kind(key: str, noun: str, short: str, objects: str, *, scales: bool = False
     return Kind(
         key=key,
         words=Words(noun, group="", short=short, region="namespace", machine="pod"),
-        tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
+        tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, ATTEMPTS, SPEC, EVENTS),
         services={"kubernetes": _SERVICE},
         actions=(*_SUSPEND, _SCALE) if scales else _SUSPEND,
         target="tui.screens.job.cluster_target:ClusterTarget",

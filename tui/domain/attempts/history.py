@@ -138,6 +138,20 @@ class _Builder:
     def _now(self) -> _Building:
         return self.attempts[-1]
 
+    def add_step(self, at: datetime, step: int) -> None:
+        """Read a step that was completed at this time. Nearly every step follows another one."""
+        current = self._now
+        follows = self._steps and step > self._steps[-1].step and at >= self._until
+        if not follows or current.first_step is None or self._interruption is not None:
+            self.add(Milestone(at, MilestoneKind.TRAINING, step=step))
+            return
+        seconds = (at - self._until).total_seconds()
+        self._until = at
+        current.seconds[Bucket.TRAINING] += seconds
+        current.last_step = step
+        self._after_step.clear()
+        self._steps.append(_Step(step, current, seconds))
+
     def add(self, event: Milestone) -> None:
         at = max(event.timestamp, self._until)
         passed = (at - self._until).total_seconds()
@@ -167,7 +181,7 @@ class _Builder:
             self._now.phase = MilestoneKind.ENDING
 
     def _is_late(self, event: Milestone) -> bool:
-        """Whether the replica reports the end of the attempt before, and other replicas have begun this one."""
+        """Whether the replica reports the end of the attempt before, although others have begun this one."""
         if event.replica == SERVICE or len(self.attempts) == 1:
             return False
         return event.replica not in self._now.started
@@ -200,7 +214,7 @@ class _Builder:
             for bucket, seconds in self._after_step.items():
                 old.seconds[bucket] -= seconds
                 gap += seconds
-        self._after_step = {}
+        self._after_step.clear()
         self._forget_interruption()
         old.end = self._until
         begun = _Building(at)
@@ -233,7 +247,7 @@ class _Builder:
         if current.first_step is None:
             current.first_step = step
         current.last_step = step
-        self._after_step = {}
+        self._after_step.clear()
         self._steps.append(_Step(step, current, seconds))
 
     def _return_to(self, step: int) -> None:
@@ -258,7 +272,8 @@ class _Builder:
         current = self._now
         bucket = Bucket.ENDING if ended else _BUCKETS[current.phase]
         if self._interruption is not None:
-            bucket, current.interrupted_by = Bucket.ENDING, self._interruption
+            bucket = Bucket.ENDING if ended else Bucket.RESTART
+            current.interrupted_by = self._interruption
         current.seconds[bucket] += passed
         current.end = at if ended else None
 
@@ -273,15 +288,18 @@ def attempts_of(
     milestones: Iterable[Milestone],
     steps: Sequence[TrainingStep],
 ) -> AttemptHistory:
-    """Return the attempts of a job that was created at `begin` and ended at `end`, `None` if it runs."""
+    """Return the attempts of a job that was created at `begin` and ended at `end`, `None` if it runs. `steps`
+    are in time order."""
     last = end or now
-    events = [
-        *(Milestone(step.timestamp, MilestoneKind.TRAINING, step=step.step) for step in steps),
-        *milestones,
-    ]
     builder = _Builder(begin)
-    for event in sorted(events, key=lambda event: event.timestamp):
-        if event.timestamp <= last:
+    coming = iter(steps)
+    step = next(coming, None)
+    for event in [*sorted(milestones, key=lambda milestone: milestone.timestamp), None]:
+        until = last if event is None else min(event.timestamp, last)
+        while step is not None and step.timestamp <= until:
+            builder.add_step(step.timestamp, step.step)
+            step = next(coming, None)
+        if event is not None and event.timestamp <= last:
             builder.add(event)
     builder.end(last, ended=end is not None)
     return AttemptHistory(

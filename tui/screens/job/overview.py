@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.domain.attempts.history import AttemptHistory
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
 from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, bar, pieces, speed_text
 from tui.domain.core.job import Job, Replica
@@ -250,6 +251,7 @@ class OverviewPane(JobPane):
             rows.append(("checkpoint", Content.styled("none yet", "$text-muted")))
         if progress.resumed_from is not None:
             rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
+        rows += _attempts(self.feed.attempts())
         undone = self.feed.history().undone
         if undone:
             rows.append(("went back", _went_back(undone, now)))
@@ -307,6 +309,15 @@ class OverviewPane(JobPane):
 def table(rows: Sequence[Row]) -> list[Labelled]:
     """Return labels at the left and facts at the right. An empty label continues the row above."""
     return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
+
+
+def _attempts(history: AttemptHistory | None) -> list[Row]:
+    """Return the number of the attempt, the lost work and the goodput of a job that was interrupted."""
+    if history is None or len(history.attempts) == 1:
+        return []
+    goodput = "" if history.goodput is None else f"   goodput {history.goodput:.1%}"
+    lost = f"   lost {pieces(history.lost_steps, 'step')}" if history.lost_steps else ""
+    return [("attempt", Content.assemble(f"{len(history.attempts)}", (f"{goodput}{lost}", "$text-muted")))]
 
 
 def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:

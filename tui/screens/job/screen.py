@@ -406,6 +406,10 @@ class JobScreen(FrameScreen):
         """Open Metrics."""
         self._tab("metrics")
 
+    def action_tab_attempts(self) -> None:
+        """Open Attempts."""
+        self._tab("attempts")
+
     def action_tab_tasks(self) -> None:
         """Open Tasks."""
         self._tab("tasks")

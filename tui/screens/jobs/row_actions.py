@@ -29,6 +29,10 @@ class RowActions:
         """Open the job's metrics."""
         self._open_tab("metrics")
 
+    def action_attempts(self) -> None:
+        """Open the job's attempts."""
+        self._open_tab("attempts")
+
     def _open_tab(self, tab: str) -> None:
         if self.current is not None:
             self._screen.console.open_job(self.current.name, tab=tab, job=self.current)

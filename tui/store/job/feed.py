@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from tui.backends.interface import BackendError, LogQuery, NotFound
+from tui.domain.attempts.history import AttemptHistory
 from tui.domain.core.job import Job, known_replicas, logged_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.training_progress import Progress, TrainingStep
@@ -204,6 +205,12 @@ class JobFeed:
             if source.error is not None or not failing:
                 source.failures = 0
                 self._kick[name].set()
+
+    def attempts(self) -> AttemptHistory | None:
+        """Return the job's attempts up to now; `None` while the job is unknown."""
+        if self.job is None:
+            return None
+        return self._facts.milestones.history(self.job, self.samples(), self.as_of())
 
     # Running
 

@@ -13,6 +13,7 @@ from tui.domain.progress.dialects import may_report
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
+from tui.store.job.milestones import JobMilestones
 from tui.store.job.training import JobTraining
 from tui.store.log.lines import Lines
 
@@ -36,6 +37,7 @@ class LineFacts:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.events = JobEvents()
         self.figures = JobFigures()
+        self.milestones = JobMilestones()
         self.training = JobTraining()
         self._clock = clock
         # Two readers must not alternate, because a line is read with the state of all earlier lines.
@@ -47,7 +49,7 @@ class LineFacts:
         entries = [entry for entry in entries if not is_of_task(entry.replica)]
         async with self._one_reader:
             lifted = Lifted(0)
-            if self.events.add(entries, gaps):
+            if self.events.add(entries, gaps) | self.milestones.add(entries):
                 lifted |= Lifted.EVENTS
             before, figures = self.training.state, False
             telling: list[LogEntry] = []

@@ -1,0 +1,95 @@
+"""The fields of an attempt: the Attempts tab and `--json`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tui.domain.attempts.history import Attempt, AttemptHistory, Bucket
+from tui.domain.core.formatting import age, rfc3339
+from tui.domain.core.text import plain
+from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone
+from tui.domain.fields.field import Field, json_object
+
+STARTING = (
+    Bucket.QUEUED, Bucket.PROVISIONING, Bucket.IMAGE, Bucket.STARTING, Bucket.RENDEZVOUS, Bucket.LOADING,
+)  # fmt: skip
+"""Buckets between the start of an attempt and its first step."""
+
+
+def duration(attempt: Attempt, *buckets: Bucket) -> timedelta:
+    """The time of an attempt in these buckets, by default in all."""
+    return timedelta(seconds=sum(attempt.seconds.get(bucket, 0.0) for bucket in buckets or Bucket))
+
+
+def _spent(attempt: Attempt, *buckets: Bucket, tone: Tone = Tone.NORMAL) -> Cell:
+    time = duration(attempt, *buckets)
+    return Cell(age(time), tone) if time else NONE
+
+
+def _steps(attempt: Attempt) -> Cell:
+    if attempt.first_step is None or attempt.last_step is None:
+        return NONE
+    return Cell(f"{attempt.first_step:,}–{attempt.last_step:,}")
+
+
+def _lost(attempt: Attempt) -> Cell:
+    time = f" in {age(duration(attempt, Bucket.LOST))}" if attempt.seconds.get(Bucket.LOST) else ""
+    return Cell(f"{attempt.lost_steps:,}{time}", Tone.BAD) if attempt.lost_steps else NONE
+
+
+def _why(attempt: Attempt) -> Cell:
+    if attempt.interrupted_by is None:
+        return NONE if attempt.end is None else Cell("ended", Tone.MUTED)
+    return Cell(plain(attempt.interrupted_by.text), Tone.WARNING)
+
+
+ATTEMPT_FIELDS: tuple[Field[Attempt], ...] = (
+    Field("number", "ATTEMPT", 7, max_width=7, right=True,
+        cell=lambda attempt: Cell(f"{attempt.number}", strong=attempt.end is None),
+        json=lambda attempt: attempt.number, help="Number, from 1"),
+    Field("begin", "BEGAN", 8, max_width=8, rank=4,
+        cell=lambda attempt: Cell(f"{attempt.begin.astimezone():%H:%M:%S}", Tone.MUTED),
+        json=lambda attempt: rfc3339(attempt.begin), json_key="begin_time", help="Time of the start"),
+    Field("end_time", json=lambda attempt: rfc3339(attempt.end),
+        help="Time of the end, `null` if the attempt has not ended"),
+    Field("lasted", "LASTED", 6, max_width=7, right=True, cell=_spent),
+    Field("restart", "RESTART", 7, max_width=7, rank=3, right=True,
+        cell=lambda attempt: _spent(attempt, Bucket.RESTART, tone=Tone.WARNING)),
+    Field("start", "START", 6, max_width=7, rank=2, right=True,
+        cell=lambda attempt: _spent(attempt, *STARTING)),
+    Field("trained", "TRAINED", 7, max_width=7, right=True,
+        cell=lambda attempt: _spent(attempt, Bucket.TRAINING, tone=Tone.GOOD)),
+    Field("steps", "STEPS", 9, max_width=21, cell=_steps),
+    Field("first_step", json=lambda attempt: attempt.first_step, help="First reported step"),
+    Field("last_step", json=lambda attempt: attempt.last_step, help="Last reported step"),
+    Field("resumed", "FROM", 5, max_width=11, rank=1, right=True,
+        cell=lambda attempt: UNKNOWN if attempt.resumed_from is None else Cell(f"{attempt.resumed_from:,}"),
+        json=lambda attempt: attempt.resumed_from, json_key="resumed_from",
+        help="Step of the checkpoint from which it resumed"),
+    Field("lost", "LOST STEPS", 10, max_width=18, right=True, cell=_lost,
+        json=lambda attempt: attempt.lost_steps, json_key="lost_steps",
+        help="Number of its steps that were done again"),
+    Field("why", "WHY IT ENDED", 20, flex=True, cell=_why,
+        json=lambda attempt: None if attempt.interrupted_by is None else attempt.interrupted_by.text,
+        json_key="interrupted_by", help="The message of its interruption"),
+    Field("seconds", json=lambda attempt: bucket_seconds(attempt.seconds),
+        help="Seconds by bucket: `restart`, `queued`, `provisioning`, `image`, `starting`, `rendezvous`, "
+        "`checkpoint load`, `training`, `checkpoint`, `evaluation`, `lost work`, `ending`"),
+)  # fmt: skip
+
+
+def bucket_seconds(seconds: Any) -> dict[str, float]:
+    """Seconds by the bucket's name, rounded to milliseconds."""
+    return {bucket.value: round(spent, 3) for bucket, spent in seconds.items()}
+
+
+def attempts_json(history: AttemptHistory) -> dict[str, Any]:
+    """The attempts of a job in the documented JSON format."""
+    goodput = history.goodput
+    return {
+        "goodput": None if goodput is None else round(goodput, 4),
+        "lost_steps": history.lost_steps,
+        "seconds": bucket_seconds(history.seconds),
+        "attempts": [json_object(ATTEMPT_FIELDS, attempt) for attempt in history.attempts],
+    }

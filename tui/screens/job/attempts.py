@@ -1,0 +1,129 @@
+"""The attempts of a job: a timeline of all, what the time went into, and one row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.domain.attempts.history import AttemptHistory, Bucket
+from tui.domain.core.formatting import age, pieces
+from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING
+from tui.domain.fields.field import columns
+from tui.screens.job.pane import JobPane
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.table.cells import row_cells
+from tui.widgets.table.table import Table
+
+COLUMNS = columns(ATTEMPT_FIELDS)
+_MARGIN = 4
+_LINES = {
+    Bucket.TRAINING: ("━", "$text-success"),
+    Bucket.LOST: ("╌", "$text-error"),
+    Bucket.CHECKPOINT: ("▪", "$text-primary"),
+    Bucket.EVALUATION: ("▪", "$text-primary"),
+    Bucket.RESTART: ("·", "$text-warning"),
+    Bucket.ENDING: ("·", "$text-muted"),
+    **dict.fromkeys(STARTING, ("╌", "$text-warning")),
+}
+"""The glyph and the colour of a bucket in the timeline."""
+
+
+class AttemptsPane(JobPane):
+    """The Attempts tab."""
+
+    EXTRA = ("table",)
+    TITLE = "Attempts"
+    NEEDS = Changed.EVENTS | Changed.JOB | Changed.TRAINING_STEPS
+
+    DEFAULT_CSS = """
+    AttemptsPane > #timeline { height: auto; padding: 1 1; }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.table_view = Table(COLUMNS)
+        self._timeline = Static("", id="timeline", markup=False)
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        yield self._timeline
+        yield self.table_view
+        yield self.notice
+
+    def default_focus(self) -> Widget:
+        return self.table_view
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def status(self) -> Content:
+        history = self.feed.attempts()
+        if history is None:
+            return Content("")
+        count = pieces(len(history.attempts), "attempt")
+        lost = f"   lost {pieces(history.lost_steps, 'step')}" if history.lost_steps else ""
+        return Content.styled(f"{count}{goodput_words(history)}{lost}", "$text-muted")
+
+    def tick(self) -> None:
+        job = self.feed.job
+        if job is not None and job.state.active:
+            self.show(Changed.JOB)
+
+    def on_resize(self) -> None:
+        self.show(Changed.JOB)
+
+    def show(self, changed: Changed) -> None:
+        history = self.feed.attempts()
+        if self._paused:
+            return
+        self._timeline.display = history is not None
+        if history is None:
+            self.table_view.show([], {})
+            self.notice.show("No attempt yet.", "The service has not created the job.")
+            return
+        self.notice.hide()
+        self._timeline.update(
+            Content("\n").join([timeline(history, self.size.width - _MARGIN), shares(history)])
+        )
+        rows = {f"{attempt.number}": row_cells(COLUMNS, attempt) for attempt in history.attempts}
+        self.table_view.show(list(rows), rows)
+
+
+def goodput_words(history: AttemptHistory) -> str:
+    """The goodput with its label; "" before the first step."""
+    return "" if history.goodput is None else f"   goodput {history.goodput:.1%}"
+
+
+def timeline(history: AttemptHistory, width: int) -> Content:
+    """One line for the job's whole time; `╋` is the end of an interrupted attempt. Within an attempt each
+    bucket is one piece."""
+    whole = sum(history.seconds.values())
+    pieces_of_line: list[Content] = []
+    drawn, passed = 0, 0.0
+    for attempt in history.attempts:
+        for bucket in Bucket:
+            passed += attempt.seconds.get(bucket, 0.0)
+            until = round(width * passed / whole) if whole else 0
+            glyph, colour = _LINES[bucket]
+            pieces_of_line.append(Content.styled(glyph * (until - drawn), colour))
+            drawn = max(drawn, until)
+        if attempt.interrupted_by is not None and attempt.end is not None and drawn:
+            pieces_of_line[-1] = pieces_of_line[-1][:-1] if pieces_of_line[-1] else pieces_of_line[-1]
+            pieces_of_line.append(Content.styled("╋", "$text-warning"))
+            drawn = sum(piece.cell_length for piece in pieces_of_line)
+    return Content.assemble(*pieces_of_line)
+
+
+def shares(history: AttemptHistory) -> Content:
+    """The time in each bucket, the longest first."""
+    seconds = sorted(history.seconds.items(), key=lambda item: -item[1])
+    parts = [
+        Content.styled(f"{bucket.value} {age(timedelta(seconds=spent))}", _LINES[bucket][1])
+        for bucket, spent in seconds
+        if spent >= 1
+    ]
+    return Content("   ").join(parts)
