@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tui.domain.fields.attempts import ATTEMPT_FIELDS
 from tui.domain.fields.endpoints import DEPLOYED_FIELDS, ENDPOINT_FIELDS
 from tui.domain.fields.field import Field
 from tui.domain.fields.jobs import JOB_FIELDS
@@ -26,6 +27,7 @@ TABLES: dict[str, Sequence[Field[Any]]] = {
     "job": JOB_FIELDS,
     "replica": REPLICA_FIELDS,
     "task": TASK_FIELDS,
+    "attempt": ATTEMPT_FIELDS,
     "model": MODEL_FIELDS,
     "endpoint": ENDPOINT_FIELDS,
     "deployed model": DEPLOYED_FIELDS,

@@ -316,6 +316,12 @@ class ProgressService(JobReader):
         """Return the reported training steps of one job, oldest first, thinned to a number that can be
         plotted."""
 
+    async def milestones(self, name: str) -> Sequence[LogEntry]:
+        """Return the service's messages about one job and the milestones of its trainer. The default is none,
+        for a service without a filter for them."""
+        del name
+        return ()
+
 
 class TelemetryService(JobReader):
     """Machine telemetry of trainers."""

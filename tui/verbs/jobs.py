@@ -18,6 +18,7 @@ from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
+from tui.domain.fields.attempts import attempts_json, attempts_words
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
 from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows
@@ -26,6 +27,7 @@ from tui.domain.masking import masked
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
+from tui.verbs.log.attempts import read_attempts
 from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.output import note, out, print_fields, print_json
 from tui.verbs.run import READS, Run, VerbFailure, find_job, parent_of, verb
@@ -142,11 +144,12 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         target = await find_job(backend, job)
         service = backend.job_service(target.name)
         # Each call is a separate round trip.
-        target, read, spec, parent = await asyncio.gather(
+        target, read, spec, parent, attempts = await asyncio.gather(
             service.get(target.name),
             _progress_or_error(backend, target),
             service.spec(target.name),
             parent_of(backend, target),
+            read_attempts(backend, target),
         )
         diagnosis = await read_diagnosis(backend, target)
     target = replace(target, parent=parent.name if parent else "")
@@ -155,9 +158,13 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         # Everything else is known; only the log's progress is missing.
         note(sentences(f"The progress in its log can't be read: {read.message}", read.fix))
     if run.json:
-        print_json({**job_json(target, progress, diagnosis), "resource": spec if reveal else masked(spec)[0]})
+        resource = spec if reveal else masked(spec)[0]
+        history = None if attempts is None else attempts_json(attempts)
+        print_json({**job_json(target, progress, diagnosis), "history": history, "resource": resource})
         return
     _print_job(target, parent, progress)
+    if attempts is not None and len(attempts.attempts) > 1:
+        out(f"  {attempts_words(attempts)}")
     _print_why(target, diagnosis)
     _print_replicas(target)
 

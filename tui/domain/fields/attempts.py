@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from tui.domain.attempts.history import Attempt, AttemptHistory, Bucket
-from tui.domain.core.formatting import age, rfc3339
+from tui.domain.core.formatting import age, pieces, rfc3339
 from tui.domain.core.text import plain
 from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone
 from tui.domain.fields.field import Field, json_object
@@ -77,6 +77,13 @@ ATTEMPT_FIELDS: tuple[Field[Attempt], ...] = (
         help="Seconds by bucket: `restart`, `queued`, `provisioning`, `image`, `starting`, `rendezvous`, "
         "`checkpoint load`, `training`, `checkpoint`, `evaluation`, `lost work`, `ending`"),
 )  # fmt: skip
+
+
+def attempts_words(history: AttemptHistory) -> str:
+    """Return the attempts, the goodput and the lost work: `3 attempts, goodput 69.4%, lost 8 steps`."""
+    goodput = "" if history.goodput is None else f", goodput {history.goodput:.1%}"
+    lost = f", lost {pieces(history.lost_steps, 'step')}" if history.lost_steps else ""
+    return f"{pieces(len(history.attempts), 'attempt')}{goodput}{lost}"
 
 
 def bucket_seconds(seconds: Any) -> dict[str, float]:

@@ -10,8 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.domain.attempts.history import AttemptHistory, Bucket
-from tui.domain.core.formatting import age, pieces
-from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING
+from tui.domain.core.formatting import age
+from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING, attempts_words
 from tui.domain.fields.field import columns
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
@@ -64,9 +64,7 @@ class AttemptsPane(JobPane):
         history = self.feed.attempts()
         if history is None:
             return Content("")
-        count = pieces(len(history.attempts), "attempt")
-        lost = f"   lost {pieces(history.lost_steps, 'step')}" if history.lost_steps else ""
-        return Content.styled(f"{count}{goodput_words(history)}{lost}", "$text-muted")
+        return Content.styled(attempts_words(history), "$text-muted")
 
     def tick(self) -> None:
         job = self.feed.job
@@ -91,11 +89,6 @@ class AttemptsPane(JobPane):
         )
         rows = {f"{attempt.number}": row_cells(COLUMNS, attempt) for attempt in history.attempts}
         self.table_view.show(list(rows), rows)
-
-
-def goodput_words(history: AttemptHistory) -> str:
-    """The goodput with its label; "" before the first step."""
-    return "" if history.goodput is None else f"   goodput {history.goodput:.1%}"
 
 
 def timeline(history: AttemptHistory, width: int) -> Content:

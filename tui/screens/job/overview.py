@@ -16,6 +16,7 @@ from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
 from tui.domain.core.training_progress import TrainingStep
+from tui.domain.fields.attempts import attempts_words
 from tui.domain.jobs.diagnosis import LAST_LINES, diagnosis_of, first_failed
 from tui.domain.training.training_steps import remaining
 from tui.kinds.registry import kind_of, titled
@@ -312,12 +313,10 @@ def table(rows: Sequence[Row]) -> list[Labelled]:
 
 
 def _attempts(history: AttemptHistory | None) -> list[Row]:
-    """Return the number of the attempt, the lost work and the goodput of a job that was interrupted."""
+    """Return the number of attempts, the goodput and the lost work of a job that was interrupted."""
     if history is None or len(history.attempts) == 1:
         return []
-    goodput = "" if history.goodput is None else f"   goodput {history.goodput:.1%}"
-    lost = f"   lost {pieces(history.lost_steps, 'step')}" if history.lost_steps else ""
-    return [("attempt", Content.assemble(f"{len(history.attempts)}", (f"{goodput}{lost}", "$text-muted")))]
+    return [("attempts", Content(attempts_words(history)))]
 
 
 def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:

@@ -481,6 +481,7 @@ class JobFeed:
             # Read progress first, because it reveals whether the job has structured lines or its own pattern.
             progress = (await backend.progress.read([self.job.as_runner()])).get(runner)
         self.training.merge(await backend.progress.training_steps(runner), progress)
+        self._facts.milestones.add(await backend.progress.milestones(runner))
         self.sources["steps"].done = True
         self._on_change(Changed.TRAINING_STEPS)
 

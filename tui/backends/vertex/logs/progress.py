@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -11,11 +11,12 @@ from typing import Any
 
 from tui.backends.interface import InvalidRequest, LogQuery, ProgressService
 from tui.backends.vertex.logs import convert
-from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, job_id, stamp
+from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, any_of, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.core.job import Job
+from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
@@ -37,6 +38,7 @@ ALONE_OVERLAP = timedelta(minutes=5)
 STEP_PAGES = 20
 """Maximum number of pages of one `training_steps`. The next call continues."""
 STEP_KINDS = ("step", "eval")
+MILESTONE_KINDS = ("phase", "resumed", "checkpoint", "preempted", "guard", "eval", "done")
 
 
 @dataclass(slots=True)
@@ -222,15 +224,29 @@ class ProgressReader(ProgressService):
         if known is None:
             before = self._known.get(name)
             known = self._steps[name] = CollectedSteps(before.reader.pattern if before else None)
+        async for entries in self._pages(name, self._step_filter(name, await self._start(name, known))):
+            known.add(entries)
+        return known.thinned()
+
+    async def milestones(self, name: str) -> Sequence[LogEntry]:
+        lower = await self._logs.lower_bound(LogQuery(name))
+        lines = (
+            f"{any_of('resource.labels.job_id', (job_id(name),))} AND timestamp>={quoted(stamp(lower))} AND "
+            f"({any_of('jsonPayload.vxtui.kind', MILESTONE_KINDS)} OR "
+            f"resource.labels.task_name={quoted(SERVICE)})"
+        )
+        pages = [entries async for entries in self._pages(name, f'resource.type="ml_job" AND {lines}')]
+        return [entry for entries in pages for entry in entries]
+
+    async def _pages(self, name: str, text: str) -> AsyncIterator[Sequence[LogEntry]]:
+        """Read up to `STEP_PAGES` pages of the entries that the filter selects, oldest first."""
         token = ""
-        text = self._step_filter(name, await self._start(name, known))
         for _page in range(STEP_PAGES):
             reply = await self._logs.page(text, (name,), token=token)
-            known.add(convert.entries(reply.entries))
+            yield convert.entries(reply.entries)
             token = reply.next_page_token
             if not token:
                 break
-        return known.thinned()
 
     async def _start(self, name: str, known: CollectedSteps) -> datetime:
         if known.reader.last is not None:
