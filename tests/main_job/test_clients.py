@@ -85,11 +85,22 @@ jobs = [
         base_output_dir=f"gs://local-script/{at}", environment_variables={"PIP_NO_INDEX": "1"})
     for at, image in enumerate(images)
 ]
-for job in jobs:
+machine = {"machine_type": "n1-standard-4"}
+wrong = {"image_uri": images[0], "command": [sys.executable, "-c", "raise KeyError('x')"]}
+bad = aiplatform.CustomJob("bad", [{"machine_spec": machine, "replica_count": 1, "container_spec": wrong}])
+for job in [*jobs, bad]:
     job.run(sync=False)
 for job in jobs:
     job.wait()
     assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
+try:
+    bad.wait()
+except RuntimeError as error:
+    text = str(error)
+    assert text.startswith("Job failed with:") and "code: 3" in text, text
+    assert "The replica workerpool0-0 exited" in text and "KeyError" in text, text
+else:
+    raise AssertionError(bad.state)
 print(job.resource_name)
 """
 
