@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tui.domain.attempts.history import AttemptHistory, Bucket, attempts_of
+from tui.domain.attempts.history import AttemptHistory, TimeBucket, attempts_of
 from tui.domain.attempts.milestones import MilestoneKind, milestone_of
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.core.training_progress import TrainingStep, training_step
@@ -74,13 +74,13 @@ def test_a_job_without_interruption_is_one_attempt() -> None:
     whole = history(lines, steps(1, 50, 100), 170)
     (attempt,) = whole.attempts
     assert whole.seconds == {
-        Bucket.PROVISIONING: 60,
-        Bucket.IMAGE: 30,
-        Bucket.RENDEZVOUS: 10,
-        Bucket.TRAINING: 57,
-        Bucket.CHECKPOINT: 2,
-        Bucket.EVALUATION: 1,
-        Bucket.ENDING: 10,
+        TimeBucket.PROVISIONING: 60,
+        TimeBucket.IMAGE: 30,
+        TimeBucket.RENDEZVOUS: 10,
+        TimeBucket.TRAINING: 57,
+        TimeBucket.CHECKPOINT: 2,
+        TimeBucket.EVALUATION: 1,
+        TimeBucket.ENDING: 10,
     }
     assert (attempt.first_step, attempt.last_step, attempt.lost_steps) == (1, 50, 0)
     assert whole.goodput == pytest.approx(57 / 170)
@@ -100,8 +100,8 @@ def test_a_preemption_loses_the_steps_after_the_checkpoint() -> None:
     first, second = whole.attempts
     assert first.interrupted_by is not None and "reclaimed" in first.interrupted_by.text
     assert (first.last_step, first.lost_steps, second.resumed_from, second.first_step) == (50, 10, 40, 41)
-    assert first.seconds[Bucket.LOST] == 10 and first.seconds[Bucket.TRAINING] == 40
-    assert second.seconds[Bucket.RESTART] == 50, "from the signal to the next provisioning"
+    assert first.seconds[TimeBucket.LOST] == 10 and first.seconds[TimeBucket.TRAINING] == 40
+    assert second.seconds[TimeBucket.RESTART] == 50, "from the signal to the next provisioning"
     assert whole.lost_steps == 10
 
 
@@ -118,8 +118,8 @@ def test_a_resume_before_the_last_attempt_loses_steps_of_both() -> None:
     reported = [*steps(1, 20, 0), *steps(11, 20, 30), *steps(6, 30, 50)]
     whole = history(lines, reported, 75)
     assert [attempt.lost_steps for attempt in whole.attempts] == [15, 10, 0]
-    assert whole.seconds[Bucket.LOST] == 25
-    assert whole.seconds[Bucket.RESTART] == 20
+    assert whole.seconds[TimeBucket.LOST] == 25
+    assert whole.seconds[TimeBucket.RESTART] == 20
 
 
 def test_a_script_that_only_counts_steps_has_attempts() -> None:
@@ -142,7 +142,7 @@ def test_an_elastic_run_that_trains_on_is_one_attempt() -> None:
         phase(32, "training", "workerpool1-0", epoch=3),
     ]
     (attempt,) = history(lines, steps(1, 60, 0), 60).attempts
-    assert attempt.seconds == {Bucket.TRAINING: 60}
+    assert attempt.seconds == {TimeBucket.TRAINING: 60}
     assert attempt.interrupted_by is None
 
 
@@ -150,7 +150,7 @@ def test_a_rollback_loses_steps_without_a_new_attempt() -> None:
     lines = [phase(0, "training"), line(20, "guard", action="rollback", step=10)]
     (attempt,) = history(lines, [*steps(1, 20, 0), *steps(11, 30, 20)], 40).attempts
     assert (attempt.lost_steps, attempt.last_step) == (10, 30)
-    assert attempt.seconds[Bucket.LOST] == 10
+    assert attempt.seconds[TimeBucket.LOST] == 10
 
 
 def test_three_interruptions_of_a_real_run() -> None:
@@ -175,15 +175,15 @@ def test_three_interruptions_of_a_real_run() -> None:
     assert "reclaimed" in causes[0] and "exit code 137" in causes[1] and "reclaimed" in causes[2]
     (own,) = [line["vxtui"]["goodput"] for line in lines if line.get("vxtui", {}).get("kind") == "done"]
     # The trainer multiplies whole steps by the last duration; the log has the times of every second step.
-    assert whole.seconds[Bucket.LOST] == pytest.approx(
+    assert whole.seconds[TimeBucket.LOST] == pytest.approx(
         own["badput_time"]["WASTED_PROGRESS_FROM_DISRUPTION"], abs=0.8
     )
-    assert whole.seconds[Bucket.TRAINING] == pytest.approx(own["goodput_time"], rel=0.02)
+    assert whole.seconds[TimeBucket.TRAINING] == pytest.approx(own["goodput_time"], rel=0.02)
 
 
 def test_a_job_that_waits_has_its_time_in_the_queue() -> None:
     whole = history([entry(5, "Job is queued: no quota is free.")], [], 65, ended=False)
-    assert whole.seconds == {Bucket.QUEUED: 65} and whole.goodput is None
+    assert whole.seconds == {TimeBucket.QUEUED: 65} and whole.goodput is None
 
 
 def test_events_of_a_cluster_are_milestones() -> None:
@@ -202,7 +202,7 @@ def test_events_of_a_cluster_are_milestones() -> None:
     whole = history(lines, [*steps(1, 30, 40), *steps(1, 50, 110)], 160)
     first, second = whole.attempts
     assert (first.lost_steps, second.resumed_from, second.last_step) == (30, None, 50)
-    assert whole.seconds[Bucket.PROVISIONING] == 40 and whole.seconds[Bucket.LOST] == 29, (
+    assert whole.seconds[TimeBucket.PROVISIONING] == 40 and whole.seconds[TimeBucket.LOST] == 29, (
         "the first step ends the start"
     )
 

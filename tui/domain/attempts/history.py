@@ -12,7 +12,7 @@ from tui.domain.core.log_entry import SERVICE
 from tui.domain.core.training_progress import TrainingStep
 
 
-class Bucket(Enum):
+class TimeBucket(Enum):
     """What a job's time goes into, in the order of an attempt."""
 
     RESTART = "restart"
@@ -30,14 +30,14 @@ class Bucket(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JobAttempt:
     """One attempt. Its time begins where the attempt before was interrupted."""
 
     number: int
     begin: datetime
     end: datetime | None
     """`None` for an attempt that has not ended."""
-    seconds: Mapping[Bucket, float]
+    seconds: Mapping[TimeBucket, float]
     first_step: int | None
     last_step: int | None
     resumed_from: int | None
@@ -50,13 +50,14 @@ class Attempt:
 class AttemptHistory:
     """All attempts of a job, oldest first."""
 
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[JobAttempt, ...]
 
     @property
-    def seconds(self) -> dict[Bucket, float]:
+    def seconds(self) -> dict[TimeBucket, float]:
         """Seconds by bucket over all attempts; their sum is the job's age. Empty buckets are left out."""
         sums = {
-            bucket: sum(attempt.seconds.get(bucket, 0.0) for attempt in self.attempts) for bucket in Bucket
+            bucket: sum(attempt.seconds.get(bucket, 0.0) for attempt in self.attempts)
+            for bucket in TimeBucket
         }
         return {bucket: seconds for bucket, seconds in sums.items() if seconds > 0}
 
@@ -65,7 +66,11 @@ class AttemptHistory:
         """The fraction of the time spent on steps that count, 0 to 1; `None` before the first step."""
         seconds = self.seconds
         whole = sum(seconds.values())
-        return seconds.get(Bucket.TRAINING, 0.0) / whole if Bucket.TRAINING in seconds and whole else None
+        return (
+            seconds.get(TimeBucket.TRAINING, 0.0) / whole
+            if TimeBucket.TRAINING in seconds and whole
+            else None
+        )
 
     @property
     def lost_steps(self) -> int:
@@ -104,7 +109,7 @@ class _Building:
     """An attempt while its milestones are read."""
 
     begin: datetime
-    seconds: dict[Bucket, float] = field(default_factory=lambda: dict.fromkeys(Bucket, 0.0))
+    seconds: dict[TimeBucket, float] = field(default_factory=lambda: dict.fromkeys(TimeBucket, 0.0))
     phase: MilestoneKind = MilestoneKind.QUEUED
     started: set[str] = field(default_factory=set)
     """Replicas that have begun the attempt."""
@@ -129,7 +134,7 @@ class _Builder:
         """Seconds since that milestone: a restart's if a new attempt follows, else the training's."""
         self._steps_since = 0
         """Steps reported since that milestone."""
-        self._after_step: dict[Bucket, float] = {}
+        self._after_step: dict[TimeBucket, float] = {}
         """Seconds of this attempt since its last step, by bucket."""
         self._steps: list[_Step] = []
         """Steps that count so far, in increasing order."""
@@ -147,7 +152,7 @@ class _Builder:
             return
         seconds = (at - self._until).total_seconds()
         self._until = at
-        current.seconds[Bucket.TRAINING] += seconds
+        current.seconds[TimeBucket.TRAINING] += seconds
         current.last_step = step
         self._after_step.clear()
         self._steps.append(_Step(step, current, seconds))
@@ -170,7 +175,7 @@ class _Builder:
                 event.step if event.kind is MilestoneKind.LOADING else self._now.resumed_from
             )
         elif event.kind is MilestoneKind.CHECKPOINT:
-            self._move(Bucket.TRAINING, Bucket.CHECKPOINT, event.seconds)
+            self._move(TimeBucket.TRAINING, TimeBucket.CHECKPOINT, event.seconds)
         elif event.kind is MilestoneKind.TRAINING and event.step is not None:
             self._step(event.step, 0.0 if self._interruption else passed)
         if event.kind in _STARTS:
@@ -218,7 +223,7 @@ class _Builder:
         self._forget_interruption()
         old.end = self._until
         begun = _Building(at)
-        begun.seconds[Bucket.RESTART] = gap
+        begun.seconds[TimeBucket.RESTART] = gap
         self.attempts.append(begun)
 
     def _count(self, event: Milestone, passed: float) -> None:
@@ -233,7 +238,7 @@ class _Builder:
             passed = self._unclear
             self._forget_interruption()
         is_evaluation = event.kind is MilestoneKind.EVALUATION and current.last_step is not None
-        bucket = Bucket.EVALUATION if is_evaluation else _BUCKETS[current.phase]
+        bucket = TimeBucket.EVALUATION if is_evaluation else _BUCKETS[current.phase]
         current.seconds[bucket] += passed
         self._after_step[bucket] = self._after_step.get(bucket, 0.0) + passed
 
@@ -254,13 +259,13 @@ class _Builder:
         """Count the steps above `step` as lost, in the attempts that did them."""
         while self._steps and self._steps[-1].step > step:
             undone = self._steps.pop()
-            moved = min(undone.seconds, undone.attempt.seconds[Bucket.TRAINING])
-            undone.attempt.seconds[Bucket.TRAINING] -= moved
-            undone.attempt.seconds[Bucket.LOST] += moved
+            moved = min(undone.seconds, undone.attempt.seconds[TimeBucket.TRAINING])
+            undone.attempt.seconds[TimeBucket.TRAINING] -= moved
+            undone.attempt.seconds[TimeBucket.LOST] += moved
             before = max(step, self._steps[-1].step) if self._steps else step
             undone.attempt.lost_steps += undone.step - before
 
-    def _move(self, source: Bucket, target: Bucket, seconds: float) -> None:
+    def _move(self, source: TimeBucket, target: TimeBucket, seconds: float) -> None:
         moved = min(seconds, self._now.seconds[source])
         for counted in (self._now.seconds, self._after_step):
             counted[source] = counted.get(source, 0.0) - moved
@@ -270,15 +275,15 @@ class _Builder:
         """Count the time up to `at`, the job's end or now."""
         passed = max(0.0, (at - self._until).total_seconds()) + self._unclear
         current = self._now
-        bucket = Bucket.ENDING if ended else _BUCKETS[current.phase]
+        bucket = TimeBucket.ENDING if ended else _BUCKETS[current.phase]
         if self._interruption is not None:
-            bucket = Bucket.ENDING if ended else Bucket.RESTART
+            bucket = TimeBucket.ENDING if ended else TimeBucket.RESTART
             current.interrupted_by = self._interruption
         current.seconds[bucket] += passed
         current.end = at if ended else None
 
 
-_BUCKETS = {kind: Bucket(kind.value) for kind in (*_STARTS, MilestoneKind.ENDING)}
+_BUCKETS = {kind: TimeBucket(kind.value) for kind in (*_STARTS, MilestoneKind.ENDING)}
 
 
 def attempts_of(
@@ -304,7 +309,7 @@ def attempts_of(
     builder.end(last, ended=end is not None)
     return AttemptHistory(
         tuple(
-            Attempt(
+            JobAttempt(
                 number,
                 attempt.begin,
                 attempt.end,

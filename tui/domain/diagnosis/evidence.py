@@ -11,7 +11,7 @@ from tui.domain.diagnosis.rules import Match
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class TracebackFrame:
     """A frame of a traceback."""
 
     file: str
@@ -47,7 +47,7 @@ class Evidence:
     exception: str = ""
     """Type of the exception, without its module."""
     message: str = ""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[TracebackFrame, ...] = ()
     first: LogLine | None = None
     """First line of the traceback."""
     chain: str = ""
@@ -76,7 +76,7 @@ class Evidence:
         return self.match.rule.role if self.match is not None else "root"
 
     @property
-    def frame(self) -> Frame | None:
+    def frame(self) -> TracebackFrame | None:
         """The deepest frame of the user's own code."""
         return next((frame for frame in reversed(self.frames) if not frame.package), None)
 

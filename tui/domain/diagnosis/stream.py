@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tui.domain.diagnosis.evidence import Evidence, Frame, Pointer
+from tui.domain.diagnosis.evidence import Evidence, Pointer, TracebackFrame
 from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.rules import Match, Rule, Rules
 
@@ -100,7 +100,7 @@ class _Traceback:
     prefix: str
     chain: str
     handled: bool
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[TracebackFrame] = field(default_factory=list)
     age: int = 0
 
 
@@ -173,7 +173,9 @@ class Stream:
             # Processes that interleave write equal frames in turn: the shortest traceback lacks this one.
             shortest = min(self._open, key=lambda traceback: len(traceback.frames))
             if len(shortest.frames) < MOST_FRAMES:
-                shortest.frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
+                shortest.frames.append(
+                    TracebackFrame(frame["file"], int(frame["line"]), frame["function"] or "")
+                )
             return None, True
         if body[:1] in " \t" or not body or set(body) <= set("^~ "):
             return None, True

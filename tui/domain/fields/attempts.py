@@ -5,46 +5,44 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tui.domain.attempts.history import Attempt, AttemptHistory, Bucket
+from tui.domain.attempts.history import AttemptHistory, JobAttempt, TimeBucket
 from tui.domain.core.formatting import age, pieces, rfc3339
 from tui.domain.core.text import plain
 from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone
 from tui.domain.fields.field import Field, json_object
 
-STARTING = (
-    Bucket.QUEUED, Bucket.PROVISIONING, Bucket.IMAGE, Bucket.STARTING, Bucket.RENDEZVOUS, Bucket.LOADING,
-)  # fmt: skip
+STARTING = tuple(TimeBucket)[1:7]
 """Buckets between the start of an attempt and its first step."""
 
 
-def duration(attempt: Attempt, *buckets: Bucket) -> timedelta:
+def duration(attempt: JobAttempt, *buckets: TimeBucket) -> timedelta:
     """The time of an attempt in these buckets, by default in all."""
-    return timedelta(seconds=sum(attempt.seconds.get(bucket, 0.0) for bucket in buckets or Bucket))
+    return timedelta(seconds=sum(attempt.seconds.get(bucket, 0.0) for bucket in buckets or TimeBucket))
 
 
-def _spent(attempt: Attempt, *buckets: Bucket, tone: Tone = Tone.NORMAL) -> Cell:
+def _spent(attempt: JobAttempt, *buckets: TimeBucket, tone: Tone = Tone.NORMAL) -> Cell:
     time = duration(attempt, *buckets)
     return Cell(age(time), tone) if time else NONE
 
 
-def _steps(attempt: Attempt) -> Cell:
+def _steps(attempt: JobAttempt) -> Cell:
     if attempt.first_step is None or attempt.last_step is None:
         return NONE
     return Cell(f"{attempt.first_step:,}–{attempt.last_step:,}")
 
 
-def _lost(attempt: Attempt) -> Cell:
-    time = f" in {age(duration(attempt, Bucket.LOST))}" if attempt.seconds.get(Bucket.LOST) else ""
+def _lost(attempt: JobAttempt) -> Cell:
+    time = f" in {age(duration(attempt, TimeBucket.LOST))}" if attempt.seconds.get(TimeBucket.LOST) else ""
     return Cell(f"{attempt.lost_steps:,}{time}", Tone.BAD) if attempt.lost_steps else NONE
 
 
-def _why(attempt: Attempt) -> Cell:
+def _why(attempt: JobAttempt) -> Cell:
     if attempt.interrupted_by is None:
         return NONE if attempt.end is None else Cell("ended", Tone.MUTED)
     return Cell(plain(attempt.interrupted_by.text), Tone.WARNING)
 
 
-ATTEMPT_FIELDS: tuple[Field[Attempt], ...] = (
+ATTEMPT_FIELDS: tuple[Field[JobAttempt], ...] = (
     Field("number", "ATTEMPT", 7, max_width=7, right=True,
         cell=lambda attempt: Cell(f"{attempt.number}", strong=attempt.end is None),
         json=lambda attempt: attempt.number, help="Number, from 1"),
@@ -55,11 +53,11 @@ ATTEMPT_FIELDS: tuple[Field[Attempt], ...] = (
         help="Time of the end, `null` if the attempt has not ended"),
     Field("lasted", "LASTED", 6, max_width=7, right=True, cell=_spent),
     Field("restart", "RESTART", 7, max_width=7, rank=3, right=True,
-        cell=lambda attempt: _spent(attempt, Bucket.RESTART, tone=Tone.WARNING)),
+        cell=lambda attempt: _spent(attempt, TimeBucket.RESTART, tone=Tone.WARNING)),
     Field("start", "START", 6, max_width=7, rank=2, right=True,
         cell=lambda attempt: _spent(attempt, *STARTING)),
     Field("trained", "TRAINED", 7, max_width=7, right=True,
-        cell=lambda attempt: _spent(attempt, Bucket.TRAINING, tone=Tone.GOOD)),
+        cell=lambda attempt: _spent(attempt, TimeBucket.TRAINING, tone=Tone.GOOD)),
     Field("steps", "STEPS", 9, max_width=21, cell=_steps),
     Field("first_step", json=lambda attempt: attempt.first_step, help="First reported step"),
     Field("last_step", json=lambda attempt: attempt.last_step, help="Last reported step"),

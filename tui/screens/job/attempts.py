@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.attempts.history import AttemptHistory, Bucket
+from tui.domain.attempts.history import AttemptHistory, TimeBucket
 from tui.domain.core.formatting import age
 from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING, attempts_words
 from tui.domain.fields.field import columns
@@ -21,12 +21,12 @@ from tui.widgets.table.table import Table
 COLUMNS = columns(ATTEMPT_FIELDS)
 _MARGIN = 4
 _LINES = {
-    Bucket.TRAINING: ("━", "$text-success"),
-    Bucket.LOST: ("╌", "$text-error"),
-    Bucket.CHECKPOINT: ("▪", "$text-primary"),
-    Bucket.EVALUATION: ("▪", "$text-primary"),
-    Bucket.RESTART: ("·", "$text-warning"),
-    Bucket.ENDING: ("·", "$text-muted"),
+    TimeBucket.TRAINING: ("━", "$text-success"),
+    TimeBucket.LOST: ("╌", "$text-error"),
+    TimeBucket.CHECKPOINT: ("▪", "$text-primary"),
+    TimeBucket.EVALUATION: ("▪", "$text-primary"),
+    TimeBucket.RESTART: ("·", "$text-warning"),
+    TimeBucket.ENDING: ("·", "$text-muted"),
     **dict.fromkeys(STARTING, ("╌", "$text-warning")),
 }
 """The glyph and the colour of a bucket in the timeline."""
@@ -98,7 +98,7 @@ def timeline(history: AttemptHistory, width: int) -> Content:
     pieces_of_line: list[Content] = []
     drawn, passed = 0, 0.0
     for attempt in history.attempts:
-        for bucket in Bucket:
+        for bucket in TimeBucket:
             passed += attempt.seconds.get(bucket, 0.0)
             until = round(width * passed / whole) if whole else 0
             glyph, colour = _LINES[bucket]
