@@ -68,6 +68,10 @@ def test_a_sample_says_its_cause(sample: dict[str, Any]) -> None:
     assert re.search(sample["says"], f"{found.cause} {found.next}", re.IGNORECASE), found
 
 
+def test_an_empty_log_names_the_right_that_may_be_missing() -> None:
+    assert "roles/logging.logWriter" in verdict([], JobFacts("FAILED")).next
+
+
 def test_a_users_rule_precedes_and_names_groups(tmp_path: Path) -> None:
     own = tmp_path / "rules.yaml"
     own.write_text(

@@ -13,7 +13,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from tui.backends import interface
 from tui.backends.errors import ReplyTooLarge
-from tui.backends.vertex.transport.errors import from_status, translate
+from tui.backends.vertex.transport.errors import LOGIN, from_status, translate
 
 
 def failed(code: grpc.StatusCode, message: str, *details: Any) -> grpc.aio.AioRpcError:
@@ -120,6 +120,13 @@ def test_an_api_that_is_off_is_named_with_the_command_that_turns_it_on() -> None
     found = translate(failed(grpc.StatusCode.PERMISSION_DENIED, "has not been used", info), "read")
     assert isinstance(found, interface.PermissionDenied)
     assert "gcloud services enable cloudquotas.googleapis.com" in found.fix
+
+
+def test_a_token_of_too_narrow_a_scope_leads_to_the_login() -> None:
+    info = error_details_pb2.ErrorInfo(reason="ACCESS_TOKEN_SCOPE_INSUFFICIENT", domain="googleapis.com")
+    text = "Request had insufficient authentication scopes."
+    found = translate(failed(grpc.StatusCode.PERMISSION_DENIED, text, info), "list the jobs")
+    assert isinstance(found, interface.PermissionDenied) and found.fix == LOGIN
 
 
 def test_a_missing_permission_is_named() -> None:

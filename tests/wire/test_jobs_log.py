@@ -129,7 +129,11 @@ async def test_the_end_comes_later_than_that_of_the_replicas() -> None:
     async with emulator(end_delay_seconds=0.5) as (_, clients):
         job = await clients.create(python("pass"))
         ended = await clients.reach(job.name, "SUCCEEDED")
-        times = {entry.text_payload: entry.timestamp for entry in await log_of(clients, job.name, "service")}
+        log = await log_of(clients, job.name, "service")
+        times = {entry.text_payload: entry.timestamp for entry in log}
+        assert dict(log[-1].labels) == {
+            "ml.googleapis.com/endpoint": "", "ml.googleapis.com/job_state": "SUCCEEDED",
+        }  # fmt: skip
         torn, last = times[TEARING_DOWN[-1]], times["Job completed successfully."]
         assert (last - torn).total_seconds() >= 0.5 and ended.end_time >= last
 

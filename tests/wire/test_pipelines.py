@@ -150,7 +150,12 @@ async def test_an_exit_task_runs_after_a_failure_and_is_told_of_it() -> None:
     )  # fmt: skip
     async with pipelines() as found:
         job = await found.run(made)
-        assert job.state.name == "PIPELINE_STATE_FAILED" and "[fail]" in job.error.message
+        assert job.state.name == "PIPELINE_STATE_FAILED" and job.error.code == 9
+        start = "The DAG failed because some tasks failed. The failed tasks are: [fail].; Job (project_id = p"
+        assert job.error.message.startswith(f"{start}, job_id = ")
+        assert job.error.message.endswith(") is failed due to the above error.")
+        number = NUMBERED.split("/")[1]
+        assert job.service_account == f"{number}-compute@developer.gserviceaccount.com"
         assert states(job) == {
             "guard": "FAILED", "guard/bad": "FAILED", "guard/late": "NOT_TRIGGERED", "exit": "SUCCEEDED",
         }  # fmt: skip
