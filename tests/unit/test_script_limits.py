@@ -94,8 +94,11 @@ def test_a_file_outside_the_folder_is_a_parameter_and_a_note(name: str, tmp_path
 def test_a_file_beside_the_script_is_read_by_any_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "name").write_text("b")
     for name in ("name", "./name", f"{tmp_path}/name", '"$(dirname "$0")/name"', "x/../name"):
-        found, call, _, _ = read_call(f"a=$(cat {name})\n{CALL}", "run.sh", surroundings(tmp_path))
-        assert (call.words[-1].text, found.notes) == ("--display-name=b", []), name
+        for read in (f"$(cat {name})", f"$(< {name})", f"$(<{name} )"):
+            found, call, _, _ = read_call(f"a={read}\n{CALL}", "run.sh", surroundings(tmp_path))
+            assert (call.words[-1].text, found.notes) == ("--display-name=b", []), read
+    call = read_call(f'a=$(< "$(dirname "$0")/none")\n{CALL}', "run.sh", surroundings(tmp_path))[1]
+    assert call.words[-1].text == "--display-name=${a}"
 
 
 @pytest.mark.parametrize("name", ["fifo", "big"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grpc
 import psutil
 import pytest
 from google.api_core import exceptions
@@ -22,6 +23,8 @@ L4 = {"machine_type": "g2-standard-4", "accelerator_type": "NVIDIA_L4", "acceler
 
 async def test_a_create_without_quota_is_refused_with_the_metric() -> None:
     async with emulator() as (_, clients):
+        with pytest.raises(grpc.RpcError, match=f"must be a training quota metric; .*{CPUS}"):
+            await clients.admin(do="scarcity", quota="custom_training_cpus")
         set_ = await clients.admin(do="scarcity", quota=CPUS, times=1)
         assert (set_["quota"], set_["left_times"]) == (CPUS, 1)
         with pytest.raises(exceptions.ResourceExhausted) as refused:

@@ -194,10 +194,14 @@ class ScriptReading:
         saved = self.state.copy(), self.output, self.opaque, self.stdin, self.naming
         self.output, self.opaque = [], False
         try:
-            if not re.match(r"\s*<\s*\S+\s*$", text):
-                self.run_source(ScriptSource(text, self.source.file, self.state.budget, line))
+            source = ScriptSource(text, self.source.file, self.state.budget, line)
+            redirects = [part for node in source.root.named_children for part in node.named_children]
+            # `$(<file)` is the text of the file.
+            if [r.type for r in redirects] == ["file_redirect"] and redirects[0].children[0].type == "<":
+                name = self.expander.text(source.of(redirects[0].children[-1]), line)
+                self.output.append(self.read_file(name))
             else:
-                self.output.append(self.read_file(self.expander.text(text.strip()[1:].strip(), line)))
+                self.run_source(source)
             if not self.opaque:
                 return "".join(self.output).rstrip("\n")
         except (Exit, Stop, OSError):

@@ -118,6 +118,10 @@ def scarcity(targets: Targets, options: Options | None) -> Answer:
 
     active = targets.parts.running.scarcity
     if options is not None:
+        from tui.emulator.vertex.quota import check_metric  # noqa: PLC0415
+
+        if options["quota"] not in {"", "*", None}:
+            check_metric(options["quota"])
         words = {name: options[name] for name in ("quota", "stockout", "image", "delay")}
         active.set(Scarcity(**words), limit_of(options))
     return active.fields()

@@ -172,17 +172,24 @@ def _claim(job: CustomJob) -> _Claim:
 
 def check_quotas(config: EmulatorConfig) -> None:
     """Refuse limits of unknown metrics. Raises ConfigError naming the metric and similar known metrics."""
-    known = all_quota_metrics()
     for key, limit in config.quotas.items():
-        metric = key.removeprefix(f"{SERVICE}/").partition("@")[0]
-        if metric not in known:
-            near = difflib.get_close_matches(metric, known, 3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ConfigError(f"config.yaml: quotas: {metric!r} must be a training quota metric{hint}")
+        try:
+            check_metric(key.partition("@")[0])
+        except ValueError as error:
+            raise ConfigError(f"config.yaml: quotas: {error}") from error
         if limit < UNLIMITED:
             raise ConfigError(
                 f"config.yaml: quotas: {key}: {limit} must be a limit: 0 or more, or -1 for unlimited"
             )
+
+
+def check_metric(metric: str) -> None:
+    """Raise ValueError for an unknown metric. The error names the metric and similar known metrics."""
+    known, metric = all_quota_metrics(), metric.removeprefix(f"{SERVICE}/")
+    if metric not in known:
+        near = difflib.get_close_matches(metric, known, 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"{metric!r} must be a training quota metric{hint}")
 
 
 def describe_lack(

@@ -74,7 +74,8 @@ def _show(info: dict[str, Any]) -> None:
     out(f"  buckets {info['buckets']}")
 
 
-add_server_verbs(emulator, EMULATOR, Run.emulator_operations, _show, counts="jobs")
+_KUBERNETES = "; `vxtui emulator kubernetes stop` stops the local Kubernetes"
+add_server_verbs(emulator, EMULATOR, Run.emulator_operations, _show, counts="jobs", hint=_KUBERNETES)
 emulator.add_command(fault)
 emulator.add_command(gcloud)
 emulator.add_command(kubernetes)

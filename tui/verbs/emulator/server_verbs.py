@@ -21,17 +21,22 @@ def add_server_verbs(
     show: Callable[[dict[str, Any]], None],
     *,
     counts: str,
+    hint: str = "",
 ) -> None:
-    """Add `stop`, `status` and `logs`. `show` prints the status, which has the number of `counts`."""
+    """Add `stop`, `status` and `logs`. `show` prints the status, which has the number of `counts`.
+
+    `hint` follows the message that no server was running.
+    """
 
     @group.command(help=f"Stop {server.title}. Its {server.stays} keep running.")
     @verb("emulator.stop")
     async def stop(run: Run) -> None:
         was_running = value_of(await operations(run).stop())
+        not_running = f"{server.title} was not running{hint}"
         if run.json:
             print_json({"stopped": was_running})
         else:
-            out(f"stopped; its {server.stays} keep running" if was_running else "it was not running")
+            out(f"stopped; its {server.stays} keep running" if was_running else not_running)
 
     @group.command(
         help=f"Show whether it runs, where, and its number of {counts}. Exit code 5 if it does not run."
