@@ -25,7 +25,7 @@ def bucket_path(uri: str) -> str | None:
 
 
 def problem_of(uri: str) -> str:
-    """Return why this address is unusable, or "" if it is usable. Used as a path, the address would name a
+    """Return why this address is unusable, or "" if it is usable. As a path, a bucket's address would name a
     folder on this node."""
     scheme, separator, rest = uri.partition("://")
     if not separator or not scheme.isalnum():

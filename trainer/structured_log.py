@@ -79,9 +79,9 @@ def _locked() -> Iterator[None]:
     """Exclude other processes that write to the same stdout.
 
     A pipe accepts at most 4096 bytes (PIPE_BUF) atomically; when it is full, another process's line gets
-    between the parts of a longer line. The lock is on the pipe itself, so all its writers share it. It costs
-    two system calls, and ends with the process. Short lines need it too: otherwise they could get into a long
-    line.
+    between the parts of a longer line. The lock is on the pipe itself, so all its writers share it. The lock
+    costs two system calls, and ends with the process. Short lines need it too: otherwise they could get into
+    a long line.
     """
     locked = _lock()
     try:

@@ -3,8 +3,8 @@
 The `__init__` of `aiplatform_v1` imports about 35 services of which the console uses one; Monitoring, Logging
 and Cloud Quotas do the same on a smaller scale (docs/facts/clients.md 'Import cost'). `install` makes those
 packages lazy: a submodule is imported on first use, and the real `__init__` runs only when code requests a
-name of the package that no submodule has. So other users of the same packages in this process, including the
-high-level SDK, are unaffected.
+name of the package that no submodule has. Therefore, other users of the same packages in this process,
+including the high-level SDK, are unaffected.
 
 Set `VXTUI_EAGER_IMPORTS=1` to disable lazy imports.
 """

@@ -1,6 +1,6 @@
 """The frame of the screen, drawn before anything is loaded and shown while the console starts.
 
-It imports only a few modules of the standard library, because each import delays the first output.
+This module imports only a few modules of the standard library, because each import delays the first output.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ RESET = (
 video, mouse, margins, keys, paste, focus, keypad, keyboard protocol, alternate screen, scroll region, wrap,
 colour, cursor, character sets.
 
-Of the two sequences that leave the alternate screen, this one preserves the cursor position.
+`?1047l` leaves the alternate screen; `?1049l` would also move the cursor.
 """
 
 

@@ -23,8 +23,8 @@ class NoTerminal(Exception):
 def screen_only(log: Path | None) -> Iterator[IO[str]]:
     """Reserve the terminal for the screen; fd 2 goes to `log`, or nowhere without a log.
 
-    Yields the copy of the terminal, on which the screen draws; afterwards everything is restored. Raises
-    NoTerminal if there is no terminal to draw on or to read keys from.
+    The context yields the copy of the terminal on which the screen draws; afterwards everything is restored.
+    Raises NoTerminal if there is no terminal to draw on or to read keys from.
     """
     if not os.isatty(0):
         raise NoTerminal("the keyboard must be a terminal")

@@ -177,7 +177,7 @@ class Finder:
 
     def uploaded_step(self, run: RunIdentity) -> int:
         """Return the step of the run's newest checkpoint in the listing of the store, or -1 if there is none.
-        This is a collective call.
+        All ranks must call it together.
 
         An unread checkpoint counts as a checkpoint of the run if the run saved the step: an upload never
         replaces another run's checkpoint.

@@ -269,8 +269,8 @@ def _through_fuse(path: Path) -> bool:
 class LaunchHold:
     """A supervisor's lock on its checkpoint folder, which it holds even while no training process runs.
 
-    A thread does the file operations, because the disk may not answer. It ignores errors: the training
-    processes report an unusable folder.
+    A thread does the file operations, because the disk may not answer. The thread ignores errors: the
+    training processes report an unusable folder.
     """
 
     def __init__(self, folder: Path, launch: str) -> None:

@@ -1,8 +1,8 @@
 """The identity of a run, which every checkpoint contains.
 
-A run is one training from step 0 on. It gets an id when it begins, and all of its checkpoints have this id,
-including those of a later job that resumes the run. A launch is one start of the supervisors, or a Vertex AI
-job with all its restarts. With both ids a restart finds only the saves of its own run.
+A run is one training from step 0 on. A run gets an id when it begins, and all of its checkpoints have this
+id, including those of a later job that resumes the run. A launch is one start of the supervisors, or a Vertex
+AI job with all its restarts. With both ids a restart finds only the saves of its own run.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ class Uploader:
 
     @staticmethod
     def _key(manifest: Manifest, node: int) -> str:
-        """Return the key of a node's part. It contains the time, because a run that rolled back saves a step
-        twice."""
+        """Return the key of a node's part. The key contains the time, because a run that rolled back saves a
+        step twice."""
         return f"uploaded/{manifest.saved!r}/{node}"
 
     def _uploaded(self) -> dict[int, Manifest | None]:

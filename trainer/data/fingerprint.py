@@ -10,8 +10,8 @@ import torch
 from trainer.data.loader import Dataset
 
 _READ = 16
-"""Number of evenly spaced samples that are hashed. They suffice, because inserted text moves all later
-samples."""
+"""Number of evenly spaced samples that are hashed. A few samples suffice, because inserted text moves all
+later samples."""
 
 
 @runtime_checkable

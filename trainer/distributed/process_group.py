@@ -25,9 +25,9 @@ _CHUNK = 8 << 20
 class ProcessGroup:
     """Rank, local rank, node rank and world size, from torchrun's variables.
 
-    The timeout of the default group detects a hanging rank. There are three more groups, with gloo:
-    `control_group` for objects between the steps, `checkpoint_group` for the thread that writes checkpoints,
-    and `node_group` for this thread on the ranks of one node.
+    The timeout of the default group detects a hanging rank. Three more groups use gloo: `control_group` for
+    objects between the steps, `checkpoint_group` for the thread that writes checkpoints, and `node_group` for
+    this thread on the ranks of one node.
     """
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:

@@ -5,8 +5,8 @@ leaves the process groups, creates new groups, and continues. The most advanced 
 ranks that lack the last step, and to new ranks. Each step covers all samples of its global batch, or is not
 done.
 
-With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`). They enter and leave
-each membership together, and each rank sends its shards to its counterparts on other nodes.
+With fsdp the ranks of a node are one replica of the model (`distributed.replica_group`). These ranks enter
+and leave each membership together, and each rank sends its shards to its counterparts on other nodes.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class RankHeartbeat:
         self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
 
     def request(self) -> int:
-        """Request an answer from the rank; return the request's number. Called in the supervisor."""
+        """Request an answer from the rank; return the request's number. Only the supervisor calls this
+        method."""
         self._fields.requested += 1
         return int(self._fields.requested)
 

@@ -1,8 +1,8 @@
-"""The process that forks training processes. It imports torch once for all attempts.
+"""The process that forks training processes. The process imports torch once for all attempts.
 
-It starts while the supervisor joins the rendezvous, and ends with the supervisor. It computes nothing and
-opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or failed, each
-rank starts as a new Python process, which is slower and always works.
+It starts while the supervisor joins the rendezvous, and ends with the supervisor. The process computes
+nothing and opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or
+failed, each rank starts as a new Python process, which is slower and always works.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from trainer.structured_log import emit
 
 
 class MetricSink(Protocol):
-    """An output of metrics, on rank 0 only. It must not raise, because a failure of metrics must not end the
-    training."""
+    """An output of metrics, on rank 0 only. A sink must not raise, because a failure of metrics must not end
+    the training."""
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record the metrics of a reported step, by name, in SI units."""

@@ -1,6 +1,6 @@
 """A record of each step of a process: its samples, and the weights after it.
 
-It shows whether two runs, or two ranks, computed the same. The kernel has each line before the step
+The record shows whether two runs, or two ranks, computed the same. The kernel has each line before the step
 continues, so the line survives a killed process.
 """
 

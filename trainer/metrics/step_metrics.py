@@ -43,7 +43,7 @@ class StepMetrics:
         """Return a context for this rank's forward and backward pass over `tokens` tokens.
 
         The first pass counts matrix products, convolutions and attention, and a multiply-add as two
-        operations. It does not count if the count is known, the model is compiled, or the peak is unknown.
+        operations. Nothing is counted if the count is known, the model is compiled, or the peak is unknown.
         """
         if not self._counts or self._peak is None:
             yield

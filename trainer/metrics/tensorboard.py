@@ -10,7 +10,7 @@ from trainer.structured_log import emit
 
 
 class TensorBoardSink:
-    """Writes event files. It reports the first error, and then writes nothing more."""
+    """Writes event files. After the first error, which is reported, the sink writes nothing more."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -27,7 +27,7 @@ def adapter_config(
     base: str, adapter: Mapping[str, torch.Tensor], *, targets: Sequence[str], alpha: float, dropout: float
 ) -> dict[str, Any]:
     """Return the description of an adapter of the model `base`, a folder or a name, for a causal language
-    model. Omitted values have peft's defaults. `targets` are the target layers of the run."""
+    model. Omitted values default to those of peft. `targets` are the target layers of the run."""
     targets = _last_names(adapter) if ALL_LINEAR in targets else list(targets)
     first = next(tensor for name, tensor in adapter.items() if name.endswith(".lora_A.weight"))
     return {

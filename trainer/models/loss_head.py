@@ -2,9 +2,9 @@
 
 A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
 float32. Their softmax and its gradient need the same amount again. `LossHead` scores one chunk of tokens at a
-time. The forward pass also computes the gradients with respect to the hidden states and the weight. They are
-linear in the gradient of the loss, so the backward pass only scales them. Therefore, nothing is computed
-twice.
+time. The forward pass also computes the gradients with respect to the hidden states and the weight. The
+gradients are linear in the gradient of the loss, so the backward pass only scales them. Therefore, nothing is
+computed twice.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _MAX_LENGTH = 4096
 
 
 def run_key(topology: Topology, env: MutableMapping[str, str] = os.environ) -> bytes:
-    """Return the key of this run. Removes the secret from `env`, which the run's processes inherit and may
+    """Return the key of this run and remove its secret from `env`, which the run's processes inherit and may
     log.
 
     Raises:

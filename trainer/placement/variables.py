@@ -49,7 +49,7 @@ def check_rank(name: str, rank: int, nodes: int, of: str) -> None:
 
 def job_id(env: Mapping[str, str], *shared: object) -> str:
     """Return the id of the job from Vertex AI or the launcher, with a hash of the values that all nodes
-    share. It does not depend on MASTER_ADDR: node 0 may have another name for itself."""
+    share. The id does not depend on MASTER_ADDR: node 0 may have another name for itself."""
     ids = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
     digest = hashlib.sha256(json.dumps([ids, shared]).encode()).hexdigest()[:12]
     return "-".join([*filter(None, ids), digest])

@@ -57,8 +57,8 @@ class DeferredModel:
 class RandomWeights:
     """A `WeightSource` that calls a model's own `_init_weights`, in units with a seed each.
 
-    A unit is an element of a list of modules (a layer), or any other module with weights. At most one
-    complete unit is in memory. Settings of a model's outermost class for all of its layers are left out.
+    A unit is an element of a list of modules (a layer), or any other module with weights. Memory holds at
+    most one complete unit. Settings of a model's outermost class for all of its layers are left out.
     """
 
     def __init__(self, model: Any, seed: int) -> None:

@@ -108,7 +108,8 @@ class Unavailable(BackendError):
 
 
 class Stopped(Unavailable):
-    """A service of this machine was stopped. It starts again only when the user requests `connect`."""
+    """A service of this machine was stopped. The service starts again only when the user requests
+    `connect`."""
 
 
 class Interrupted(BackendError):

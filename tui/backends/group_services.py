@@ -40,8 +40,8 @@ class MemberGroup(Protocol):
 
 
 def by_owner(service: str, operation: str) -> Any:
-    """Return an operation on the item that its first argument names. It runs in the member that listed the
-    item."""
+    """Return an operation on the item that its first argument names. The operation runs in the member that
+    listed the item."""
 
     def run(services: Any, name: str, *rest: Any, **options: Any) -> Any:
         owner = services.group.owner(name)

@@ -1,8 +1,8 @@
 """The services of a context. Each service is an object with a few operations.
 
 `Backend.offers` checks which services exist; an absent service is not offered. Services are async, own their
-timeouts and retries, and raise only the errors of `tui.backends.errors`. They return domain objects, never a
-client library's messages. An operation that may take many replies is an async generator; closing the
+timeouts and retries, and raise only the errors of `tui.backends.errors`. Services return domain objects,
+never a client library's messages. An operation that may take many replies is an async generator; closing the
 generator (`contextlib.aclosing`) ends its calls.
 """
 
@@ -222,8 +222,8 @@ class JobService(ABC):
 
     @abstractmethod
     async def find(self, reference: str) -> Sequence[Job]:
-        """Return the jobs that match a user's reference: an id, full resource name or display name. May be
-        empty."""
+        """Return the jobs that match a user's reference: an id, full resource name or display name. The
+        result may be empty."""
 
     def name_filter(self, beginning: str) -> str:
         """Return the service's list filter for display names with this prefix, or "" if there is no such
@@ -378,8 +378,8 @@ class PreflightService(ABC):
 
     @abstractmethod
     def run(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> AsyncGenerator[Check, None]:
-        """Check the requirements for launching this custom job (REST format) in `region`. Yields each check
-        when its result is known.
+        """Check the requirements for launching this custom job (REST format) in `region`. Each check is
+        yielded when its result is known.
 
         Never raises. `running` returns the running jobs, from which missing quota usage is computed. All
         checks run concurrently, each for a few seconds at most. A check without a result reports the reason.

@@ -18,7 +18,7 @@ AHEAD = 2
 async def merged(
     sources: Mapping[K, AsyncGenerator[T, None]], at_once: int = 0
 ) -> AsyncGenerator[tuple[K, T], None]:
-    """Yield the items of all sources with their keys as they arrive. Read at most `at_once` sources
+    """Yield the items of all sources with their keys as they arrive; read at most `at_once` sources
     concurrently.
 
     Closing the generator closes the sources. An error from a source ends the other sources and is raised

@@ -1,7 +1,7 @@
 """Settings and contexts: `~/.config/vxtui/config.yaml`, all optional.
 
-These are plain dataclasses: an unchanged file is read from the cache, so that a start needs neither parser
-nor validation (`tui.config.settings_file`).
+The classes are plain dataclasses: an unchanged file is read from the cache, so that a start needs neither
+parser nor validation (`tui.config.settings_file`).
 """
 
 from __future__ import annotations

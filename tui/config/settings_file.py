@@ -1,4 +1,5 @@
-"""Reads and validates the settings file. It loads the parsers, so it is used only for a changed file."""
+"""Reads and validates the settings file. The module loads the parsers, so it is imported only for a changed
+file."""
 
 from __future__ import annotations
 

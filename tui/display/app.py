@@ -268,7 +268,7 @@ class DisplayApp(App[Result]):
         return self.key_queue.in_progress
 
     def hold(self, screen: Screen[object]) -> bool:
-        """Return whether a frame must wait. It is rendered later without another call."""
+        """Return whether a frame must wait. A held frame is rendered later without another call."""
         return self._hold_for_key(screen) or self.hold_frame(screen)
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:

@@ -1,8 +1,9 @@
 """Delivers typed-ahead keys to the widgets and screens that earlier keys opened.
 
 Textual sends every key to the widget that has the focus when the key arrives, before the actions of earlier
-keys have run. Over a slow line several keys arrive in one packet: of `/`, `a`, `enter`, `l` the `a` would go
-to the list and the `l` into the filter. Here each key waits until the previous key has been handled.
+keys have run. Over a slow line several keys arrive in one packet: without this module, of `/`, `a`, `enter`
+and `l` the `a` would go to the list and the `l` into the filter. Here each key waits until the previous key
+has been handled.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ LAST_ROUND = 3
 class KeyDone(Message):
     """Follows a key up to the app. When the message arrives there, the key has been handled.
 
-    It makes three rounds: behind the key itself, behind the messages of its action, and behind the start of a
-    screen that it opened.
+    The message makes three rounds: behind the key itself, behind the messages of its action, and behind the
+    start of a screen that it opened.
     """
 
     number: int

@@ -1,4 +1,5 @@
-"""Writes to the terminal: directly while the line accepts bytes, else in a thread. Counts unsent bytes."""
+"""Writes to the terminal: directly while the line accepts bytes, else in a thread. The writer counts unsent
+bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ RECENT = 4.0
 
 
 class LineWriter:
-    """Replaces Textual's writer thread. It never blocks the caller, and counts unsent bytes."""
+    """Replaces Textual's writer thread. The writer never blocks the caller, and counts unsent bytes."""
 
     def __init__(self, file: IO[str], on_free: Callable[[], None] | None = None) -> None:
         self._file = file
@@ -51,8 +52,8 @@ class LineWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write as much as the line accepts now; the thread writes the remaining bytes. This saves the delay
-        until the thread is scheduled."""
+        """Write as much as the line accepts now; the thread writes the remaining bytes. The direct write
+        saves the delay until the thread is scheduled."""
         if "\x1b[?1049l" in text:
             # Reset colours and margins for the shell.
             text = "\x1b[m\x1b[r" + text
@@ -156,9 +157,9 @@ class LineWriter:
     def _measure(self, now: float) -> None:
         """Measure the rate between two waits, in which the line transmitted what the device accepted.
 
-        The device's buffers are about equally full at the end of both waits. They may have been empty in
-        between if there was nothing to write, so a rate may be too low but never too high. The highest recent
-        rate counts.
+        The device's buffers are about equally full at the end of both waits. The buffers may have been empty
+        in between if there was nothing to write, so a rate may be too low but never too high. The highest
+        recent rate counts.
         """
         self.stalled_at = now
         if self._mark is not None:

@@ -1,8 +1,8 @@
 """The emulator's public interface: code outside `tui.emulator` imports only this module. The module uses only
 the standard library.
 
-It finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of Kubernetes;
-the class of the state directory selects one.
+The module finds, starts, stops and calls both servers of this machine, the emulators of Vertex AI and of
+Kubernetes; the class of the state directory selects one.
 
 A server is identified by the Unix socket and by the process that listens there according to the kernel.
 Therefore, neither a stale `emulator.json` nor a process with a reused pid is mistaken for a server.
@@ -56,7 +56,8 @@ ADMIN_METHOD = "/vxtui.emulator.v1.Admin/Call"
 """The RPC that `admin_call` sends to the emulator of Vertex AI."""
 
 START_SECONDS = 60.0
-"""Maximum wait until a server is ready, in seconds. It takes about a second, longer on a loaded machine."""
+"""Maximum wait until a server is ready, in seconds. A start takes about a second, longer on a loaded
+machine."""
 STOP_SECONDS = 30.0
 _POLL = 0.03
 _CONNECT_SECONDS = 2.0

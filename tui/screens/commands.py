@@ -185,7 +185,7 @@ async def run_command(frame: FrameScreen, command: PaletteCommand) -> None:
 
 
 class CommandLine(ModalScreen[PaletteCommand]):
-    """A line at the bottom for a word and its argument, with completions. It returns the command."""
+    """A line at the bottom for a word and its argument, with completions. The dialog returns the command."""
 
     CSS_PATH = "commands.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [

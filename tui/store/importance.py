@@ -22,7 +22,7 @@ SECONDS = 60.0
 
 
 class NotEnough(Exception):
-    """There are too few results, or all trials have the same parameters."""
+    """The study has too few results, or all trials have the same parameters."""
 
 
 async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:

@@ -60,8 +60,8 @@ class Journal:
 
     The audit file holds one JSON object per line: time, user (`name@host`), surface ("console" or "verb"),
     context, project, region, action, target, result ("asked", "done" or "failed") and, for a failure, the
-    error's code and message; also the process, and of a launch the value of its job's label. It is appended
-    to, never rewritten.
+    error's code and message; also the process, and of a launch the value of its job's label. Lines are
+    appended, never rewritten.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:

@@ -18,8 +18,8 @@ from trainer.structured_log import emit
 
 
 class StoreProcess:
-    """The process of a peer-copy store. It takes over the listening socket, with all pending connections.
-    Never raises."""
+    """The process of a peer-copy store. The process takes over the listening socket with all pending
+    connections. No method raises."""
 
     def __init__(self, topology: Topology, keep: int) -> None:
         self._settings = StoreSettings(topology.node_rank, topology.nodes, keep, secrets.token_hex(32))

@@ -1,6 +1,7 @@
 """The process of a node's peer-copy store: `python -m trainer.checkpoint.peers.server`, started by `process`.
 
-The process does not import torch. It runs as long as the supervisor, so the copies survive an attempt.
+The process does not import torch. The process runs as long as the supervisor, so the copies survive an
+attempt.
 """
 
 from __future__ import annotations

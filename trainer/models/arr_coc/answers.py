@@ -2,8 +2,8 @@
 
 With `exact`, the normalised text must equal the target answer. With `vqa`, punctuation, articles and number
 words do not count either. The accuracy of an answer then depends on the number of people who gave the answer,
-up to three, as in the VQA data set. It is the mean over all subsets that leave out one person (Antol et al.,
-"VQA: Visual Question Answering", ICCV 2015, section 3, and the evaluation code).
+up to three, as in the VQA data set. The accuracy is the mean over all subsets that leave out one person
+(Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and the evaluation code).
 """
 
 from __future__ import annotations

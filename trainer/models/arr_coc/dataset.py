@@ -49,8 +49,8 @@ def collate(samples: Sequence[Sample]) -> Batch:
     """Make a micro-batch of B samples, whose images may differ in size.
 
     The result has the pixels uint8 [P] of all images one after another, and their sides int64 [B, 2], height
-    and width in pixels. It also has tokens int64 [B, T], without columns that are padding in all samples,
-    spans int64 [B, 2] and targets [B, T].
+    and width in pixels. The result also has tokens int64 [B, T], without columns that are padding in all
+    samples, spans int64 [B, 2] and targets [B, T].
     """
     images, tokens, spans, targets = zip(*samples, strict=True)
     every = torch.stack(tokens)

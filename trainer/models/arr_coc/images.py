@@ -12,7 +12,8 @@ import torch
 from trainer.errors import DataError, one_line
 
 MAX_PIXELS = 64 << 20
-"""Pixels of the largest image that is decoded. It needs 192 MiB, and a file of a few KiB may request more."""
+"""Pixels of the largest image that is decoded. An image of this size needs 192 MiB, and a file of a few KiB
+may request more."""
 MAX_ASPECT = 200
 """Maximum ratio of an image's sides, as in Qwen's processor."""
 Grid = tuple[int, int]

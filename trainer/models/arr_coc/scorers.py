@@ -44,9 +44,9 @@ class PerCell(nn.Conv2d):
 
 
 class Propositional(nn.Module):
-    """Propositional knowing: the information in each cell, as the entropy of the channels. Maps texture [B,
-    13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, and its initial value is
-    1."""
+    """Propositional knowing: the information in each cell, as the entropy of the channels. The module maps
+    texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, and its
+    initial value is 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +60,8 @@ class Propositional(nn.Module):
 class Perspectival(nn.Module):
     """Perspectival knowing: salience, a weighted sum of the edge channels.
 
-    Maps texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; initially only the
-    weight of the edge magnitude is not 0.
+    The module maps texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; initially
+    only the weight of the edge magnitude is not 0.
     """
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ class Perspectival(nn.Module):
 
 
 class Participatory(nn.Module):
-    """Participatory knowing: the similarity of each cell and the question. Maps texture [B, 13, 32, 32] and
-    query [B, D] to a map [B, 32, 32] in 0..1."""
+    """Participatory knowing: the similarity of each cell and the question. The module maps texture [B, 13,
+    32, 32] and query [B, D] to a map [B, 32, 32] in 0..1."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -89,8 +89,8 @@ class Participatory(nn.Module):
 
 
 class Balance(nn.Module):
-    """The weight of each of the three scorers, for this image and this question. Combines maps [B, 3, 32, 32]
-    with query [B, D] into the relevance [B, 32, 32] in 0..1."""
+    """The weight of each of the three scorers, for this image and this question. The module combines maps [B,
+    3, 32, 32] with query [B, D] into the relevance [B, 32, 32] in 0..1."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -110,8 +110,8 @@ class Balance(nn.Module):
 
 
 class Quality(nn.Module):
-    """Procedural knowing: the factor of a selected token by its three scores, initially 1. Maps scores [B, K,
-    3] to factors [B, K, 1] between 0 and 2."""
+    """Procedural knowing: the factor of a selected token by its three scores, initially 1. The module maps
+    scores [B, K, 3] to factors [B, K, 1] between 0 and 2."""
 
     def __init__(self) -> None:
         super().__init__()

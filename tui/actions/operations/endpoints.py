@@ -50,9 +50,9 @@ class EndpointOperations:
     ) -> Outcome[ServingEndpoint]:
         """Deploy a version, MODEL@VERSION, on one machine; it gets `percent` of the requests.
 
-        The operation takes minutes, and ends when the model answers. Beside other models the version is
-        deployed without requests and gets its share afterwards. A split sent with the deployment would undo
-        any change of the split in the meantime, including a rollback.
+        The operation takes minutes, and ends when the model answers. If the endpoint has other models, the
+        version is deployed without requests and gets its share afterwards. A split sent with the deployment
+        would undo any change of the split in the meantime, including a rollback.
         """
 
         async def deploy() -> ServingEndpoint:

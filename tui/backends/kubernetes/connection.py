@@ -1,8 +1,8 @@
 """The connection to one API server, for every call, stream and websocket to a cluster.
 
-The connection handles credentials, timeouts, retries and error messages. It repeats a call if the server
-reports that it did not act (429, 503 with Retry-After), and repeats a read after a lost reply. Importing this
-module is slow: import it late, in a thread.
+The connection handles credentials, timeouts, retries and error messages. A call is repeated if the server
+reports that it did not act (429, 503 with Retry-After), and a read is also repeated after a lost reply.
+Importing this module is slow: import it late, in a thread.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LONGEST_WAIT = 20.0
 PATIENCE = {False: 30.0, True: 3.0}
 """Seconds for which a failing read is repeated, by whether the cluster runs on this machine.
 
-Waits that the server requests are obeyed for up to `LONGEST_WAIT` seconds in total.
+The client obeys waits that the server requests for up to `LONGEST_WAIT` seconds in total.
 """
 _REFUSED = frozenset({429, 503})
 """Status codes that guarantee that the server has not acted."""

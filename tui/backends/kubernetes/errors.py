@@ -43,7 +43,8 @@ _LONGEST = 800
 
 
 class Conflict(FailedPrecondition):
-    """The object has changed since it was read. Read it again before repeating the change."""
+    """The object has changed since it was read. Callers read the object again before they repeat the
+    change."""
 
 
 class AlreadyExists(FailedPrecondition):

@@ -14,7 +14,8 @@ from tui.domain.vertex.catalog import SERVICE
 
 
 async def check(info: ContextInfo, clients: Clients) -> list[ServiceHealth]:
-    """Return one result per service, and one per region for jobs. Takes at most `deadlines.CHECK` seconds."""
+    """Return one result per service, and one per region for jobs. The checks take at most `deadlines.CHECK`
+    seconds."""
     project = f"projects/{info.project}"
     logs = {
         "resource_names": [project],

@@ -14,7 +14,7 @@ from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex.catalog import SERVICE
 
 LIMITS_AGE = timedelta(minutes=10)
-"""Age up to which limits are cached. They change about daily, and the screen shows their age."""
+"""Age up to which limits are cached. Limits change about daily, and the screen shows their age."""
 USAGE_WINDOW = timedelta(days=7)
 """Time before now in which usage is read. Usage is written on change, so the newest point may be days old."""
 USAGE_METRICS = (

@@ -1,6 +1,6 @@
 """A CustomJobSpec in a file, as `gcloud ai custom-jobs create --config` reads it (578.0.0).
 
-gcloud reads YAML 1.1 and builds a message in which a text field can't be a number or a boolean. It sends
+gcloud reads YAML 1.1 and builds a message in which a text field can't be a number or a boolean. gcloud sends
 unknown fields unchanged, and the service refuses them.
 """
 

@@ -56,8 +56,8 @@ def _may_be_short(text: str) -> bool:
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:
-    """Readings of the entry, the oldest first; empty for nearly every entry. Never raises. There are several
-    if a bar rewrote its line within one entry. `pattern` is the job's own pattern, which has precedence."""
+    """Readings of the entry, the oldest first; empty for nearly every entry. Never raises. An entry has
+    several readings if a bar rewrote its line. `pattern` is the job's own pattern, which has precedence."""
     payload = entry.json
     if payload is not None and (reading := json_fields.read(payload)) is not None:
         return [reading]

@@ -1,7 +1,7 @@
 """Since when a job is silent: it reports no training step, or a replica no line, for much longer than usual.
 
-Slow is not silent: evaluations, saves, loads and compilations announce themselves in a line, and get the time
-that they took before. Nothing is concluded before a few steps tell the usual interval.
+A slow phase is not silence: evaluations, saves, loads and compilations announce themselves in a line, and get
+the time that they took before. Nothing is concluded before a few steps tell the usual interval.
 """
 
 from __future__ import annotations

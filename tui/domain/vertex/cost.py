@@ -1,5 +1,5 @@
-"""The cost of a job per hour, for its timeout, and so far. These are estimates, never bills. Vertex AI bills
-each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md 9.1)."""
+"""The cost of a job per hour, for its timeout, and so far. The amounts are estimates, never bills. Vertex AI
+bills each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md 9.1)."""
 
 from __future__ import annotations
 

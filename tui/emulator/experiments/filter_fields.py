@@ -1,7 +1,7 @@
 """Fields that list filters of experiments' resources accept.
 
-They follow the docstrings of ListContextsRequest.filter and its counterparts for executions and artifacts:
-`name`, `display_name`, `schema_title`, `create_time`, `update_time`, `labels.KEY`,
+The fields follow the docstrings of ListContextsRequest.filter and its counterparts for executions and
+artifacts: `name`, `display_name`, `schema_title`, `create_time`, `update_time`, `labels.KEY`,
 `metadata.KEY.number_value|string_value|bool_value`, `in_context("CONTEXT")`, `parent_contexts:"CONTEXT"` and
 `child_contexts:"CONTEXT"`. For TensorBoards the SDK filters by `is_default`. `model` and `endpoint` are the
 ids of models and endpoints.

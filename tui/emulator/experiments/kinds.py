@@ -1,8 +1,8 @@
 """Kinds of resources that are stored by name: names, messages and requests.
 
-They are the resources of experiments, and models, endpoints, persistent resources and schedules. A name is a
-path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Every kind except the
-two topmost kinds has a parent.
+The kinds are the resources of experiments, and models, endpoints, persistent resources and schedules. A name
+is a path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Every kind except
+the two topmost kinds has a parent.
 """
 
 from __future__ import annotations

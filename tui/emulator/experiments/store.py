@@ -1,7 +1,7 @@
 """Resources by name and the links between them, in memory; each change is written to disk first.
 
-It holds the resources of experiments, and models, endpoints, persistent resources and schedules (`kinds`).
-The points of time series stay on disk and are read on request.
+The store holds the resources of experiments, and models, endpoints, persistent resources and schedules
+(`kinds`). The points of time series stay on disk and are read on request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All faults of the emulator: one function per fault. To add a fault, write its function here.
 
 A function receives the parts that faults act on (`Targets`) and the options of the request, or `None` to read
-only, and returns the fault in force. It imports modules of the server in its body, so that the command line
-can read the help of the faults without them.
+only, and returns the fault in force. The function imports modules of the server in its body, so that the
+command line can read the help of the faults without them.
 """
 
 from __future__ import annotations

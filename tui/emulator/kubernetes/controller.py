@@ -33,7 +33,7 @@ class Controller(ABC):
     """Reconciles the state of the cluster with its objects.
 
     A subclass names the types in `watched`, maps a change to keys in `keys`, and does the work in
-    `reconcile`. At the start `keys` gets each present object as ADDED.
+    `reconcile`. At the start `keys` receives each existing object as ADDED.
     """
 
     name = ""

@@ -113,7 +113,7 @@ class ApiNotFound(ApiError):
 
     @classmethod
     def unserved(cls) -> ApiNotFound:
-        """Return the path names no served type, version or subresource."""
+        """Return the error for a path that names no served type, version or subresource."""
         return cls("the server could not find the requested resource", details={})
 
 

@@ -1,6 +1,6 @@
 """Server of one emulated cluster: `python -m tui.emulator.kubernetes --state-dir DIR`.
 
-It ends on SIGTERM or SIGINT. The pods' processes continue, and the next server adopts them.
+The server ends on SIGTERM or SIGINT. The pods' processes continue, and the next server adopts them.
 """
 
 from __future__ import annotations

@@ -264,8 +264,8 @@ class EntryStore:
     def delete_before(self, source: LogSource, timestamp: int) -> int:
         """Delete the oldest entries of a source before a timestamp (ns). Return their number.
 
-        One call deletes about `DELETE_BATCH` entries, because other writers wait for it. It deletes either
-        all or no entries of a block.
+        One call deletes about `DELETE_BATCH` entries, because other writers wait for it. A call deletes
+        either all or no entries of a block.
         """
         blocks = self.blocks.between(self._db, source.id, FIRST, timestamp - 1)
         heads = [head for head in islice(blocks, max(1, DELETE_BATCH // BLOCK)) if head.last < timestamp]

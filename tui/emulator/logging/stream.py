@@ -1,10 +1,10 @@
 """One output file of a replica, read from an offset into rows of the log store.
 
-A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`). It is the time of
-the first stamp after the line was written. A microsecond is added for each earlier line with the same stamp,
-to preserve the order. A JSON line with a plausible time retains that time. The lines around it are ordered
-around it if it may have been written at that time: not before the preceding stamp, or the start of the
-attempt.
+A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`). The line gets the
+time of the first stamp after the line was written. A microsecond is added for each earlier line with the same
+stamp, to preserve the order. A JSON line with a plausible time retains that time. The lines around it are
+ordered around it if it may have been written at that time: not before the preceding stamp, or the start of
+the attempt.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """TailLogEntries: new entries, each once, ordered within a response.
 
 A session receives every committed entry in the writer's thread, buffers the matching entries, and sends them
-after the buffer window. It ends when the client cancels; a client that has only finished its requests still
-receives entries, because generated sample code relies on this. Faults (`tui.emulator.logging.faults`) are off
-by default.
+after the buffer window. The session ends when the client cancels; a client that has only finished its
+requests still receives entries, because generated sample code relies on this. Faults
+(`tui.emulator.logging.faults`) are off by default.
 """
 
 from __future__ import annotations

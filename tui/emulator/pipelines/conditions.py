@@ -1,6 +1,6 @@
 """Conditions of tasks, as kfp compiles them: `inputs.parameter_values['x'] == 'heads' && int(…) > 3`.
 
-They are a subset of the Common Expression Language: comparisons, and, or, not, conversions.
+The conditions are a subset of the Common Expression Language: comparisons, and, or, not, conversions.
 """
 
 from __future__ import annotations

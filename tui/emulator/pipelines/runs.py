@@ -404,7 +404,7 @@ class RunningPipeline:
         return True
 
     def _ended(self, node: PlanNode, record: TaskRecord, outcome: ChildOutcome) -> TaskRecord:
-        """Return the record of a leaf whose child has ended. Reads the leaf's files."""
+        """Return the record of a leaf whose child has ended, from the leaf's files."""
         end = clock.time()
         if outcome.cancelled and self.job.cancelled.is_set():
             return replace(record, status=TaskStatus.CANCELLED, end=end)

@@ -43,7 +43,7 @@ class PipelineRecord(ResourceRecord):
 class ScheduledRun:
     """The schedule of a pipeline job, and its scheduled time (seconds since the epoch).
 
-    `change` is the change of the schedule. It is stored together with the job, or not at all.
+    `change` is the change of the schedule. Either the job and the change are both stored, or neither.
     """
 
     schedule: str
@@ -158,7 +158,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
     async def create_named(
         self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
     ) -> PipelineJob:
-        """Store a new PENDING pipeline job. It is on disk when this returns. Raises StorageFull."""
+        """Store a new PENDING pipeline job. The job is on disk when this returns. Raises StorageFull."""
         return await self._database.finish(self._create_named(record, requested, run))
 
     async def update_tasks(

@@ -1,7 +1,7 @@
 """RPC methods, each declared once and served over gRPC and REST.
 
-A handler accepts and returns plain protobuf. It fails with `WireError`, which each protocol converts to its
-own format with google.rpc details (docs/facts/clients.md 'Connecting without TLS').
+A handler accepts and returns plain protobuf. A handler fails with `WireError`, which each protocol converts
+to its own format with google.rpc details (docs/facts/clients.md 'Connecting without TLS').
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR [again]`.
 
-It acts as the machines' node agents. It has a separate session, outlives the server, and ends when no
-descendant of any replica is left. Its parent (`reaper`) starts another runner if this runner is killed. The
-module uses only the standard library, so that it stays small.
+The runner acts as the machines' node agents. The runner has a separate session, outlives the server, and ends
+when no descendant of any replica is left. Its parent (`reaper`) starts another runner if this runner is
+killed. The module uses only the standard library, so that it stays small.
 
 A replica ends as a container does: when its first process ends, the runner kills all its other processes. The
 runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer may

@@ -1,7 +1,8 @@
 """A cut network between replicas: packets between their TCP sockets are dropped, without a reset.
 
-A filter that accepts no packet is attached to a duplicate of each socket. That needs no root, because the
-replicas descend from the runner. After the cut TCP sends what was lost again. Standard library only.
+A filter that accepts no packet is attached to a duplicate of each socket. Attaching the filter needs no root,
+because the replicas descend from the runner. After the cut TCP sends what was lost again. Standard library
+only.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def _tf_config(
 ) -> dict[str, str]:
     """Return TF_CONFIG for all replicas except reducers.
 
-    It is unknown whether reducers appear as `ps` (docs/facts/vertex.md 3.2). Google's Reduction Server
-    example uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so reducers are left out here.
+    Whether reducers appear as `ps` is unknown (docs/facts/vertex.md 3.2). Google's Reduction Server example
+    uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so reducers are left out here.
     """
     if _reduces(job, me):
         return {}

@@ -1,10 +1,10 @@
 """Runs a Python-package job: installs its packages into the working directory, then runs the module.
 
 `python -m tui.emulator.runs.package_bootstrap PACKAGE… -- MODULE ARG…`, with PYTHONPATH naming `PACKAGES` in
-the working directory. It prints the lines of the service's own runner (docs/facts/vertex.md 16). It does not
-install requirements that this machine meets, as in an executor image. pip fetches the other requirements into
-the working directory with this machine's configuration; the job's env may set `PIP_INDEX_URL` and other
-variables. The module uses only the standard library and pip.
+the working directory. The program prints the lines of the service's own runner (docs/facts/vertex.md 16). The
+program does not install requirements that this machine meets, as in an executor image. pip fetches the other
+requirements into the working directory with this machine's configuration; the job's env may set
+`PIP_INDEX_URL` and other variables. The module uses only the standard library and pip.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ class NoPorts(Exception):
 class Ports:
     """Allocates blocks of consecutive ports.
 
-    The search starts at a port that depends on the state directory, so that two emulators rarely conflict. It
-    continues after the last block, so that a port is not reused right after its job. A block is free when no
-    process listens on any of its ports; another process can bind a port between this check and its use.
+    The search starts at a port that depends on the state directory, so that two emulators rarely conflict.
+    The search continues after the last block, so that a port is not reused right after its job. A block is
+    free when no process listens on any of its ports; another process can bind a port between this check and
+    its use.
     """
 
     def __init__(self, state_dir: Path) -> None:

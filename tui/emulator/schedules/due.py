@@ -1,8 +1,8 @@
 """The next step of a schedule. All its state is in its resource: `next_run_time` is the first run not done.
 
-A run that is late by `LATE_SECONDS` or more is missed (the emulator was down, or the machine slept). It is
-skipped unless the schedule has `catch_up` or queues runs; then every run is started in order. This rule, and
-that `next_run_time` does not change during a pause, are chosen here, not documented for Vertex.
+A run that is late by `LATE_SECONDS` or more is missed (the emulator was down, or the machine slept). A missed
+run is skipped unless the schedule has `catch_up` or queues runs; then every run is started in order. This
+rule, and that `next_run_time` does not change during a pause, are chosen here, not documented for Vertex.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """google.api.cloudquotas.v1.CloudQuotas: limits of the training quotas, read-only.
 
-It contains only limits, as in the cloud; usage is in Monitoring (docs/facts/vertex.md 7.4). Names of quotas
-that the facts don't list follow the pattern of the listed names (docs/facts/vertex.md 7.3).
+The service contains only limits, as in the cloud; usage is in Monitoring (docs/facts/vertex.md 7.4). Names of
+quotas that the facts don't list follow the pattern of the listed names (docs/facts/vertex.md 7.3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The program that replaces a model's container, and its environment.
 
-It follows the documentation 'Custom container requirements for prediction'. Differences: the server listens
+Both follow the documentation 'Custom container requirements for prediction'. Differences: the server listens
 on a free port of this machine, in AIP_HTTP_PORT, whatever `ports` says; AIP_STORAGE_URI is the artifact_uri
 itself, in the emulator's buckets, instead of a copy; /gcs paths are below $VXTUI_GCS_ROOT; VXTUI_LISTEN makes
 the trainer's own server listen on the loopback.

@@ -22,7 +22,7 @@ SAFE = frozenset({"GET", "HEAD"})
 
 
 class ServerUnreachable(Exception):
-    """There was no response. The message gives the reason."""
+    """The server did not respond; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Predictions of each deployed model for Monitoring: their number, their results and their latencies.
 
-They stay in memory for an hour and end with the emulator.
+The predictions stay in memory for an hour and end with the emulator.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class ReplicaProgram:
         self._hung_up.set()
 
     async def run(self) -> None:
-        """Collect the output until the program, its replica or its client ends. Then end all remaining
+        """Collect the output until the program, its replica or its client ends; then end all remaining
         processes."""
         pumps: asyncio.Future[Any] = asyncio.gather(*(self._pump(*output) for output in self._outputs))
         exits = asyncio.create_task(self._process.wait())

@@ -1,7 +1,7 @@
 """Names of buckets and objects, and their files: an object is a file in its bucket's folder.
 
-So gs://BUCKET/a/b and /gcs/BUCKET/a/b are the same, as with Cloud Storage FUSE. A few names that the cloud
-accepts can't be files; they are refused with the reason.
+Therefore, gs://BUCKET/a/b and /gcs/BUCKET/a/b are the same file, as with Cloud Storage FUSE. A few names that
+the cloud accepts can't be files; they are refused with the reason.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def uri_problem(uri: str) -> str:
 def file_at(buckets: Path, uri: str) -> Path:
     """Return the file of gs://BUCKET/OBJECT, or the folder of gs://BUCKET, below the folder `buckets`.
 
-    It is never outside the bucket, not even through a link. Raises InvalidObjectName.
+    The path is never outside the bucket, not even through a link. Raises InvalidObjectName.
     """
     if problem := uri_problem(uri):
         raise InvalidObjectName(problem)

@@ -1,8 +1,8 @@
 """The bucket server: Google Cloud Storage's API over HTTP on loopback, over the files of `buckets/`.
 
-The emulator binds the port when it starts, because jobs have the address in their environment. It loads the
-server at the first connection, in a separate thread, so that a large upload delays no other call. Port and
-secret are the same at the next start, because running jobs have the address.
+The emulator binds the port when it starts, because jobs have the address in their environment. The emulator
+loads the server at the first connection, in a separate thread, so that a large upload delays no other call.
+Port and secret are the same at the next start, because running jobs have the address.
 """
 
 from __future__ import annotations

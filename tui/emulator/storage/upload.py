@@ -155,7 +155,8 @@ class Uploads:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
-        """Provide a file for the body of one request. It is removed afterwards unless it became an object."""
+        """Provide a file for the body of one request. The file is removed afterwards unless it became an
+        object."""
         path = self._store.parts / f"{secrets.token_urlsafe(24)}.part"
         try:
             yield path

@@ -1,7 +1,7 @@
 """Inputs of a training pipeline's task as a CustomJobSpec.
 
-The emulator runs one training task: custom code. It has no managed datasets, so it refuses a pipeline that
-names input data instead of dropping that part.
+The emulator runs one training task: custom code. The emulator has no managed datasets, so it refuses a
+pipeline that names input data instead of dropping that part.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def objective(trial: Pb, study: Pb) -> float | None:
 
 
 def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
-    """Return whether the study's stopping rule ends a trial. It blocks for a moment, so call it in a
+    """Return whether the study's stopping rule ends a trial. The call blocks for a moment, so run it in a
     thread."""
     if len(completed) < ENOUGH_TRIALS:
         return False

@@ -1,6 +1,6 @@
 """Fields that list filters of Vertex's resources accept.
 
-They follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
+The fields follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
 `display_name` and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time`
 with all comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as
 REST clients write them. The documentation leaves the following open: `!=` is true where `=` is false, so it

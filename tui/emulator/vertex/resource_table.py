@@ -126,7 +126,7 @@ class ResourceTable(ABC, Generic[R]):
         return {}
 
     async def create(self, project: str, location: str, requested: Pb) -> R:
-        """Store a new resource. It is on disk when this returns.
+        """Store a new resource. The resource is on disk when this returns.
 
         Raises StorageFull when the write failed; the resource then does not exist.
         """

@@ -26,7 +26,8 @@ SCREENS = (
 )
 """Modules of the screens that the keys of the jobs screen open. The panes of a job are added."""
 CHARTS = ("textual_plot", "textual_plot.axis_formatter")
-"""Modules of a job's charts. They are not preloaded at the start, because numpy takes about 20 MB."""
+"""Modules of a job's charts. The console does not preload these modules at the start, because numpy takes
+about 20 MB."""
 
 PAUSE = 0.3
 """Seconds without a key press after which the user is considered idle."""

@@ -1,6 +1,6 @@
 """The cost of machines that no job is billed for: persistent resources and model servers.
 
-They cost money until a user ends them, so the first line of every list shows their cost.
+These machines cost money until a user ends them, so the first line of every list shows their cost.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ REASONS_SHARE = 34
 
 
 class ChoiceScreen(ModalScreen[str]):
-    """Returns the pressed key. There is no default answer: enter does nothing, so a held key is harmless.
+    """Returns the pressed key. The dialog has no default answer: enter does nothing, so a held key is
+    harmless.
 
-    `reasons` are lines between the question and the answers. They take at most `REASONS_SHARE` percent of the
-    rows.
+    `reasons` are lines between the question and the answers. The reasons take at most `REASONS_SHARE` percent
+    of the rows.
     """
 
     CSS_PATH = "choice.tcss"

@@ -1,4 +1,4 @@
-"""A question before an irreversible action. It names the object, and No is the default."""
+"""A question before an irreversible action. The question names the object, and No is the default."""
 
 from __future__ import annotations
 

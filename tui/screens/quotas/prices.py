@@ -29,7 +29,8 @@ LABEL = 9
 
 
 class PricesScreen(ModalScreen[None]):
-    """The prices dialog. It reads when it opens, unless a read is in progress; esc does not stop the read."""
+    """The prices dialog. The dialog reads prices when it opens, unless a read is in progress; esc does not
+    stop the read."""
 
     CSS_PATH = "prices.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [

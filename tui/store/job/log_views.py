@@ -23,8 +23,8 @@ SCAN_FOR_KEY = 50_000
 
 
 class LogViews:
-    """The views behind a log pane. Read `shown` again after each change, because a new filter makes a new
-    view. `text` returns the searched text."""
+    """The views behind a log pane. Callers read `shown` again after each change, because a new filter makes a
+    new view. `text` returns the searched text."""
 
     def __init__(self, buffer: LineSource, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer

@@ -20,8 +20,8 @@ async def active_jobs(backend: Backend) -> list[Job]:
 async def preflight(
     backend: Backend, region: str, custom_job: Mapping[str, Any], known: Iterable[Job] | None = None
 ) -> AsyncGenerator[Check, None]:
-    """Yield each check as soon as it is known. Closing the generator stops the remaining checks. Never
-    raises.
+    """Yield each check as soon as it is known. Closing the generator stops the remaining checks. The
+    generator never raises.
 
     `known` are the active jobs if the caller has read them; otherwise they are listed. For a context without
     checks, one check reports their absence.

@@ -17,9 +17,9 @@ insert_ids follow the header."""
 
 
 class LogBlock:
-    """Consecutive lines: their location on disk, and their columns while they are in memory. There is one
-    block per thousand lines, so its keys are packed. As tuples the keys would take half of the memory of a
-    long log."""
+    """Consecutive lines: their location on disk, and their columns while they are in memory. A log has one
+    block per thousand lines, so the keys of a block are packed. As tuples the keys would take half of the
+    memory of a long log."""
 
     __slots__ = ("_from", "_keys", "_sources", "_to", "count", "counts", "lines", "location")
 

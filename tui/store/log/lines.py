@@ -1,7 +1,7 @@
 """Log lines as columns: the content of a batch, of a block on disk and of a block in memory.
 
-A line's key is (time in nanoseconds, insert id, replica). It orders a merged log; two lines with the same key
-are the same line. Objects are created only for visible lines.
+A line's key is (time in nanoseconds, insert id, replica). The key orders a merged log; two lines with the
+same key are the same line. Objects are created only for visible lines.
 """
 
 from __future__ import annotations

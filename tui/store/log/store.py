@@ -5,7 +5,7 @@ dropped before it; an inserted late line shifts the lines after it by one.
 
 The log is an ordered list of blocks. Each batch is written at once, so that SIGKILL loses no accepted line.
 Blocks that are small, or into which late lines were inserted, are pending: they also stay in memory until
-`_compact` rewrites them in order. Of all other blocks only the first and the last key are in memory; the most
+`_compact` rewrites them in order. Memory holds only the first and the last key of all other blocks; the most
 recently read blocks are cached.
 """
 
@@ -57,7 +57,7 @@ class Appended:
 
 
 class LogStore:
-    """The log of one job. Not thread-safe; one process at a time holds `folder`.
+    """The log of one job. The store is not thread-safe; one process at a time holds `folder`.
 
     Without a folder, or if another process holds it, the log is a temporary file. If the disk fails,
     `problem` states the reason, and only the newest lines are stored, in memory.

@@ -1,7 +1,8 @@
 """Unsaved changes of one file. Each console stores its own changes, and detects the other consoles that have
 the file open. A console with the file open holds an flock, which the kernel releases when the console ends,
 even by a crash. Changes belong to their console while it runs; all other changes are offered to the next
-console that opens the file. All methods block. They ignore write errors, and then store nothing."""
+console that opens the file. All methods block. If a write fails, a method ignores the error and stores
+nothing."""
 
 from __future__ import annotations
 

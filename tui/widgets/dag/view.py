@@ -1,4 +1,5 @@
-"""A graph of tasks as boxes and lines, with a cursor that moves along the lines. It scrolls both ways.
+"""A graph of tasks as boxes and lines, with a cursor that moves along the lines. The widget scrolls both
+ways.
 
 The drawing changes only with the graph. A change within a task, such as its state, changes one box.
 """

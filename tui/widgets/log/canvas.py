@@ -80,8 +80,8 @@ class LogCanvas(ScrollView):
     def _show_thumb(self) -> None:
         """Move the scroll bar's thumb only if its cells change, because drawing it is expensive.
 
-        There is no thumb while following, because it would scroll away with the lines and be sent again for
-        each line.
+        The bar has no thumb while following, because it would scroll away with the lines and be sent again
+        for each line.
         """
         height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
         if self.following:

@@ -161,7 +161,7 @@ class LogView(LogCanvas, can_focus=True):
     # Moving
 
     def _go(self, top: int) -> None:
-        """Place the line at position `top` at the top. This is not a scroll by the user."""
+        """Place the line at position `top` at the top. The move does not count as a scroll by the user."""
         self._moving = True
         try:
             self.scroll_to(y=top, animate=False, immediate=True, force=True)

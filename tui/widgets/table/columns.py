@@ -31,8 +31,8 @@ def place(
 ) -> tuple[PlacedColumn, ...]:
     """Return the columns that fit into `room` cells, with their widths.
 
-    `natural` holds the widest known cell of each column. At least one column is shown. Columns in `kept` are
-    left out last.
+    `natural` holds the widest known cell of each column. The result has at least one column. Columns in
+    `kept` are left out last.
     """
     away = set(folded)
     shown = [c for c in columns if c.key not in away] or list(columns[:1])

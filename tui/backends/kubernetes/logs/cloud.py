@@ -1,6 +1,6 @@
 """Reads logs of deleted pods from Cloud Logging, to which GKE sends them (`k8s_container`).
 
-Imports Google's clients: load it late.
+The module imports Google's clients, so callers import it late.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ class PodView:
 
 @dataclass(slots=True)
 class JobWatch:
-    """Watches a job's pods and events. Calls `on_pod` for new pods and `on_service` for cluster entries."""
+    """Watches a job's pods and events. The watch calls `on_pod` for new pods and `on_service` for cluster
+    entries."""
 
     connection: ClusterConnection
     job: JobIdentity

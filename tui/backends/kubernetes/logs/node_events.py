@@ -43,13 +43,13 @@ class NodeEvents:
         """Events by node and key."""
 
     def assigned(self, event: Obj, stamp: int) -> Iterator[LogEntry]:
-        """Handle an event about a pod of the job. Yields entries of its node."""
+        """Handle an event about a pod of the job; yield entries of its node."""
         assigned = ASSIGNED.match(text(event.get("message")))
         if event.get("reason") == "Scheduled" and assigned is not None:
             yield from self.use(assigned["node"], stamp)
 
     def use(self, node: str, since: int | None) -> Iterator[LogEntry]:
-        """Record that a pod of the job is on a node since that time. Yields entries of the node."""
+        """Record that a pod of the job is on a node since this time; yield entries of the node."""
         if not node or since is None or self._since.get(node, since + 1) <= since:
             return
         self._since[node] = since
@@ -57,7 +57,7 @@ class NodeEvents:
             yield from self._entries(node, event)
 
     def add(self, event: Obj) -> Iterator[LogEntry]:
-        """Handle an event about a node. Yields its entry if the node has run the job."""
+        """Handle an event about a node; yield its entry if the node has run the job."""
         node, meta = (
             str(mapping(event.get("involvedObject")).get("name") or ""),
             mapping(event.get("metadata")),

@@ -40,8 +40,8 @@ RESTARTS = 3
 
 
 class Reflector(Generic[T]):
-    """Mirrors the objects while `run` runs. Calls `changed` with the key (`namespace/name`) of each changed
-    object.
+    """Mirrors the objects while `run` runs. The reflector calls `changed` with the key (`namespace/name`) of
+    each changed object.
 
     `reduce` returns the part of an object to store, or None to drop the object. Use it only in the event
     loop.
@@ -79,7 +79,7 @@ class Reflector(Generic[T]):
         self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
-        """Keys of deleted objects in `_versions`. They prevent an older event from restoring a deleted
+        """Keys of deleted objects in `_versions`. These keys prevent an older event from restoring a deleted
         object."""
         self._point, self._point_number = "", 0
         """The resourceVersion up to which everything has been delivered."""

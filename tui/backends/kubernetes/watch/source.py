@@ -14,7 +14,8 @@ LIST_SECONDS = 30.0
 
 
 class ApiSource:
-    """One type of object at a path, in one or all namespaces. Calls `opened` when a watch is accepted."""
+    """One type of object at a path, in one or all namespaces. The source calls `opened` when a watch is
+    accepted."""
 
     def __init__(
         self, connection: ClusterConnection, path: str, action: str, selector: str = "", fields: str = ""

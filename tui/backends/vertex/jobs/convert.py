@@ -1,7 +1,7 @@
 """Converts plain protobuf of Vertex AI jobs into domain objects, and back for a create request.
 
-Reads `Type.pb(message)`, which is 8 to 20 times cheaper than the clients' wrappers (docs/facts/clients.md
-'Throughput').
+The functions read `Type.pb(message)`, which is 8 to 20 times cheaper than the clients' wrappers
+(docs/facts/clients.md 'Throughput').
 """
 
 from __future__ import annotations

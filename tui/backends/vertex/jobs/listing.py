@@ -46,7 +46,7 @@ class Batch:
 
 
 class JobListing:
-    """Lists the jobs of one parent. It stores the active jobs and the newest creation time."""
+    """Lists the jobs of one parent. The listing stores the active jobs and the newest creation time."""
 
     def __init__(  # noqa: PLR0917 - each of them once
         self, resource: Resource, clients: Clients, context: str, parent: str, region: str, get: Get
@@ -142,7 +142,8 @@ class JobListing:
             self._newest, self._newest_since = newest, time.monotonic()
 
     def _poll_filter(self) -> str:
-        """Return the filter of a poll. It uses only OR, so that it does not depend on operator precedence.
+        """Return the filter of a poll. The filter uses only OR, so that its meaning does not depend on
+        operator precedence.
 
         A job may appear after a job that was created later. Once the newest job has been known for long
         enough, a job created earlier would have appeared too.

@@ -258,7 +258,7 @@ class VertexJobs(JobService):
         return await created_job(request, lost, self.launched, "service", waits=waits, refused=refused)
 
     async def cancel(self, name: str) -> None:
-        """Cancel the job. It is sent again after a lost reply: a second cancel changes nothing."""
+        """Cancel the job. The request is sent again after a lost reply: a second cancel changes nothing."""
         call = self._method(name, "cancel")
         sent = 0
 

@@ -61,7 +61,7 @@ def _with_inputs(shown: Job, pb: Any) -> Job:
 
 
 def _task(pb: Any, state: JobState) -> Task:
-    """Return the job that does the pipeline's work. It has no name until the service has created it."""
+    """Return the job that does the pipeline's work. The job has no name until the service has created it."""
     fields = pb.training_task_metadata.struct_value.fields
     for field, id in _BACKING.items():
         if field in fields:

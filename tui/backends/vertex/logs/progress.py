@@ -29,7 +29,8 @@ PER_JOB = 40
 ALONE = 10
 """Maximum number of jobs that one `read` reads individually."""
 FIRST_LOSSES = 4
-"""Number of jobs whose first loss is read in one `read`. Reads are limited, and the next `read` continues."""
+"""Number of jobs whose first loss is read in one `read`. The next `read` continues with the other jobs,
+because reads are limited."""
 BEFORE = timedelta(days=1)
 """Maximum time by which a line may be dated before its job's creation: another time zone, or a clock set
 back. Reads of many jobs' progress go no further back."""
@@ -50,8 +51,8 @@ class _Known:
     whole: bool = True
     """Whether no read has left out an entry, so that the first loss read is the job's first."""
     read_until: datetime | None = None
-    """Time by the service's clock before which there are no unread entries. It starts at the job's creation
-    and advances with the time since the first read."""
+    """Time by the service's clock before which there are no unread entries. The time starts at the job's
+    creation and advances with the time since the first read."""
     first_read: float = field(default_factory=monotonic)
     pattern: str = ""
     """The job's own pattern in the service's syntax."""

@@ -4,7 +4,7 @@
 with a list. The list is necessary because a stream has no resume token, and the service does not report the
 time from which it listens. The same happens after every interruption. The list requests the entries that the
 service received since shortly before the newest known receive time, so that it also finds entries that arrive
-long after their own time. Duplicates are dropped by key. Where no stream is available (10 per project,
+long after their own time. Duplicates are dropped by key. If no stream is available (10 per project,
 docs/facts/vertex.md 5.3, shared by this machine), the log is polled.
 """
 

@@ -88,7 +88,7 @@ class OpenStream:
     spoke: bool = False
     """Whether the stream has delivered entries."""
     heard: datetime | None = None
-    """Newest receive time of the stream's first message."""
+    """Newest receive time known when the stream's first message arrived."""
 
 
 @dataclass(slots=True, eq=False)

@@ -149,7 +149,7 @@ class Endpoint(ABC):
 
 
 class LocalEndpoint(Endpoint):
-    """The emulator of one state directory, started on demand. It outlives the console."""
+    """The emulator of one state directory, started on demand. The emulator outlives the console."""
 
     pace = LOCAL_PACE
     all_regions = True

@@ -19,7 +19,7 @@ _trim = _trimmer()
 
 
 def trim() -> None:
-    """Return free heap memory to the system. Takes a few milliseconds, so call it in a thread.
+    """Return free heap memory to the system. The call takes a few milliseconds, so run it in a thread.
 
     A list that fills a hole of a busy log returns tens of thousands of entries at once. The process would
     otherwise retain their memory, scattered over the heaps of its threads.

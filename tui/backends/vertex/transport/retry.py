@@ -38,8 +38,8 @@ def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
 class RateLimiter:
     """Allows at most `calls` in any `period` seconds, in order of arrival.
 
-    It limits one process. `tui.backends.vertex.transport.budget` shares a limit among all processes of this
-    machine.
+    The limit is that of one process. `tui.backends.vertex.transport.budget` shares a limit among all
+    processes of this machine.
     """
 
     def __init__(self, calls: int, period: float = 60.0) -> None:
@@ -70,7 +70,7 @@ class Limiter(Protocol):
 
 
 class Caller:
-    """Sends every RPC. It handles credentials, timeouts, retries and error conversion."""
+    """Sends every RPC. The interceptor handles credentials, timeouts, retries and error conversion."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

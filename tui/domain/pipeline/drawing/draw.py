@@ -4,7 +4,7 @@
                 └─▸✓ baseline ─┘
 
 A line that leaves a node branches to all that wait for it, and never turns back; lines of several nodes meet
-only in front of the node that they lead to. Where two lines cross, the vertical line is unbroken: `─│─`.
+only in front of the node that they lead to. If two lines cross, the vertical line is unbroken: `─│─`.
 """
 
 from __future__ import annotations

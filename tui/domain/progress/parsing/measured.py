@@ -34,7 +34,8 @@ _COUNTS = frozenset({Meaning.STEP, Meaning.EPOCH, Meaning.TRAIN})
 
 @dataclass(slots=True)
 class Measured:
-    """Numbers of one line by their meaning. Of two numbers with one meaning the better name counts."""
+    """Numbers of one line by their meaning. If two numbers have one meaning, the number with the better name
+    counts."""
 
     steps: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)

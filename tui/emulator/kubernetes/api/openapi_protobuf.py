@@ -1,6 +1,6 @@
 """OpenAPI v2 as protobuf for kubectl: gnostic's `openapi.v2.Document`.
 
-It contains the parts that kubectl reads, the definitions. The field numbers come from gnostic's
+The document contains the parts that kubectl reads, the definitions. The field numbers come from gnostic's
 OpenAPIv2.proto.
 """
 

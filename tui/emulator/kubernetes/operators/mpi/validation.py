@@ -1,4 +1,4 @@
-"""The MPI operator's validation of MPIJobs. It has no webhook and reports errors as Events."""
+"""The MPI operator's validation of MPIJobs. The operator has no webhook and reports errors as Events."""
 
 from __future__ import annotations
 

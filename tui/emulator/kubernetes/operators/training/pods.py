@@ -23,7 +23,8 @@ from tui.emulator.kubernetes.operators.training.kinds import (
 from tui.emulator.kubernetes.resources import Obj
 
 NO_EXIT_CODE = 0xBEEF
-"""Exit code of a pod whose main container has none, as in the operator. It counts as retryable."""
+"""Exit code of a pod whose main container has none, as in the operator. The operator treats this code as
+retryable."""
 
 
 def by_index(objs: list[Obj], replica_type: str) -> dict[int, list[Obj]]:

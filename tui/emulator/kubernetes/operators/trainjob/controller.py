@@ -108,7 +108,8 @@ class TrainJobController(JobController):
         return runtime
 
     def _make_key(self, trainjob: Obj) -> None:
-        """Create the SSH key of a TrainJob under MPI. It is unused here, but the pods mount it."""
+        """Create the SSH key of a TrainJob under MPI. The emulator does not use the key, but the pods mount
+        it."""
         namespace, name = namespace_of(trainjob), f"{name_of(trainjob)}{KEY_SUFFIX}"
         if self.objects.find(self.secrets, namespace, name) is None:
             store.create(self.objects, ssh_secret(trainjob, name))
