@@ -77,8 +77,10 @@ pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,
 job = aiplatform.CustomJob("of-an-experiment", worker_pool_specs=[pool])
 job.run(experiment="exp-b", experiment_run="first", service_account="a@p.iam.gserviceaccount.com")
 assert job.state.name == "JOB_STATE_SUCCEEDED", job.error
-store = "projects/sdk-project/locations/us-central1/metadataStores/default/contexts"
+# The service names the project by its number.
+store = f"projects/{job.resource_name.split('/')[1]}/locations/us-central1/metadataStores/default/contexts"
 assert (job.job_spec.experiment, job.job_spec.experiment_run) == (f"{store}/exp-b", f"{store}/exp-b-first")
+assert job.resource_name.split("/")[1].isdigit()
 # The SDK ends the run after the job.
 assert aiplatform.ExperimentRun("first", experiment="exp-b").state.name == "COMPLETE"
 """
