@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +17,11 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.processes import end, running_in
+from tests.warm import VXTUI, WarmPopen
 from tui.emulator.client import AdminError, admin_call, stop_server
 from tui.emulator.paths import StateDir
 
 T = TypeVar("T")
-VXTUI = str(Path(sys.executable).parent / "vxtui")
 
 
 @dataclass
@@ -47,11 +46,11 @@ class Home:
             "PYTHONWARNINGS": "ignore",
         }
 
-    def popen(self, *args: str, **kw: Any) -> subprocess.Popen[str]:
-        """Start `vxtui ARGS` with pipes."""
+    def popen(self, *args: str, cold: bool = False, **kw: Any) -> subprocess.Popen[str]:
+        """Start `vxtui ARGS` with pipes, `cold` from its file."""
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen(
+        return (subprocess.Popen if cold else WarmPopen)(
             [VXTUI, *args], env=self.env, text=True, stdin=subprocess.DEVNULL, cwd=self.root, **kw
         )
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyte
 
 from tests.waiting import LIMIT
+from tests.warm import WarmPopen
 
 KEYS = {
     "enter": "\r",
@@ -34,7 +35,16 @@ KEYS = {
 class Terminal:
     """One program on one pty. `raw` holds every byte it wrote."""
 
-    def __init__(self, argv: Sequence[str], env: dict[str, str], columns: int = 120, rows: int = 40) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        columns: int = 120,
+        rows: int = 40,
+        *,
+        cold: bool = False,
+    ) -> None:
+        """Start the program, `cold` from its file."""
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = bytearray()
@@ -44,7 +54,7 @@ class Terminal:
         # The processes of a test run have a size of their own in these, which would hide the terminal's.
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             full.pop(name, None)
-        self.process = subprocess.Popen(
+        self.process = (subprocess.Popen if cold else WarmPopen)(
             argv, stdin=slave, stdout=slave, stderr=slave, env=full, start_new_session=True, close_fds=True
         )
         os.close(slave)

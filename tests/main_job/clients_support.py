@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.shell import Home, home
+from tests.warm import WarmPopen
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +24,13 @@ def by_the_sdk(place: Home, program: str, given: str = "", ready: Callable[[], s
     """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script.
 
     `given` is what it reads from its standard input, and then what `ready` returns: that is called when the
-    program has printed a line.
+    program has printed the line "ready". The SDK prints lines of its own.
     """
     token = (place.state / "token").read_text().strip()
     script = place.root / "train.py"
     script.write_text(TRAINING)
     running = place.json("emulator", "status")
-    process = subprocess.Popen(
+    process = WarmPopen(
         [sys.executable, "-W", "ignore", "-c", program, running["rest"], token, str(script)],
         env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -39,7 +40,7 @@ def by_the_sdk(place: Home, program: str, given: str = "", ready: Callable[[], s
         if ready is not None:
             process.stdin.write(given)
             process.stdin.flush()
-            given = ready() if process.stdout.readline() else ""
+            given = ready() if any(line == "ready\n" for line in process.stdout) else ""
         printed, errors = process.communicate(given, timeout=240)
     finally:
         if process.poll() is None:

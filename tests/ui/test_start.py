@@ -45,7 +45,8 @@ def leave(screen: Terminal) -> None:
 def test_the_frame_comes_first_and_then_the_last_snapshot_with_its_age(place: Home) -> None:
     settings(place, CLOUD)
     SnapshotFile(place.root / "s", "cloud").save(fleet(), datetime.now(UTC) - timedelta(hours=3))
-    screen = Terminal([VXTUI], place.env | NOBODY, **SIZE)
+    # Cold: the frame comes before the imports.
+    screen = Terminal([VXTUI], place.env | NOBODY, **SIZE, cold=True)
     try:
         screen.wait("arr-coc-4x8-a100")
         raw = bytes(screen.raw)

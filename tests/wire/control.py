@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from google.protobuf import json_format, struct_pb2
 
 from tests.processes import end
 from tests.waiting import LIMIT, until
+from tests.warm import WarmPopen
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import project_number
 from tui.emulator.paths import StateDir
@@ -153,10 +154,11 @@ async def emulator(state: StateDir | None = None, **config: Any) -> AsyncIterato
             yield running, clients
 
 
-def spawn_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str]:
-    """A server in a process of its own; wait for `emulator.json` before using it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root), *args],
+def spawn_server(state: StateDir, *args: str, before: Sequence[str] = (), **kw: Any) -> subprocess.Popen[str]:
+    """A server in a process of its own; wait for `emulator.json` before using it. `before` are Python's own
+    arguments."""
+    return WarmPopen(
+        [sys.executable, *before, "-m", "tui.emulator", "--state-dir", str(state.root), *args],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **kw,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -20,6 +21,7 @@ from grpc import StatusCode
 
 from tests.terminal import Terminal
 from tests.waiting import LIMIT, until, wait_for
+from tests.warm import FORKED, WarmPopen
 from tests.wire.fake_vertex import Abort, CustomJob, Fake, FixedEndpoint, backend, connected, serving
 from tui.actions.operations import creation
 from tui.backends.interface import BackendError, LaunchRequest, QuotaExceeded, Unavailable
@@ -29,14 +31,18 @@ LAUNCH = LaunchRequest("us-central1", {"displayName": "x", "jobSpec": {"workerPo
 NAME = "projects/p/locations/us-central1/customJobs/1"
 
 # The real command line; only the endpoint is the test's.
-VXTUI = """
+VXTUI = f"""{FORKED}
 import sys
 from tests.wire.fake_vertex import FixedEndpoint, backend
 from tui.actions.operations import creation
 from tui.backends import factory
 import tui.cli
 target, creation.INTERRUPT_SECONDS = sys.argv.pop(1), float(sys.argv.pop(1))
-factory.open_backend = lambda *_: backend(FixedEndpoint({"us-central1": target}))
+opened = factory.open_backend
+factory.open_backend = lambda *_: backend(FixedEndpoint({{"us-central1": target}}))
+for module in list(sys.modules.values()):
+    if getattr(module, "open_backend", None) is opened:
+        module.open_backend = factory.open_backend
 tui.cli.main()
 """
 CONFIG = """
@@ -59,23 +65,21 @@ jobSpec:
 class Verb:
     """`vxtui` in a process."""
 
-    process: asyncio.subprocess.Process
+    process: subprocess.Popen[str]
 
     async def said(self, words: str) -> str:
         """Its next line on stderr with these words."""
         assert self.process.stderr is not None
         async with asyncio.timeout(LIMIT):
-            while words not in (line := (await self.process.stderr.readline()).decode()):
+            while words not in (line := await asyncio.to_thread(self.process.stderr.readline)):
                 assert line, f"it ended without saying {words!r}"
         return line
 
     async def end(self) -> tuple[int, str, str]:
         """Exit code, stdout and the rest of stderr."""
-        async with asyncio.timeout(LIMIT):
-            out, err = await self.process.communicate()
-        assert self.process.returncode is not None
-        assert b"Traceback" not in out + err
-        return self.process.returncode, out.decode(), err.decode()
+        out, err = await asyncio.to_thread(self.process.communicate, timeout=LIMIT)
+        assert "Traceback" not in out + err
+        return self.process.returncode, out, err
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -89,18 +93,16 @@ def environment(folder: Path) -> dict[str, str]:
 async def vxtui(folder: Path, fake: Fake, *words: str, seconds: float = 20) -> AsyncIterator[Verb]:
     """A verb in a process; `seconds` is how long an interrupted launch looks for its job."""
     env = environment(folder)
-    pipes = dict.fromkeys(("stdout", "stderr"), asyncio.subprocess.PIPE)
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     async with serving(fake) as target:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", VXTUI, target, str(seconds), *words,
-            env=env, stdin=asyncio.subprocess.DEVNULL, **pipes,
-        )  # fmt: skip
+        command = [sys.executable, "-c", VXTUI, target, str(seconds), *words]
+        process = WarmPopen(command, env=env, stdin=subprocess.DEVNULL, text=True, **pipes)
         try:
             yield Verb(process)
         finally:
-            if process.returncode is None:
+            if process.poll() is None:
                 process.kill()
-                await process.wait()
+                await asyncio.to_thread(process.communicate)
 
 
 def launching(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -126,13 +125,18 @@ def test_a_broken_database_is_named(state: StateDir) -> None:
     assert not state.socket.exists()
 
 
-def test_a_disk_that_takes_no_more_leaves_nothing_half_done(state: StateDir) -> None:
-    def tiny_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+TINY_FILES = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 
+
+def test_a_disk_that_takes_no_more_leaves_nothing_half_done(state: StateDir) -> None:
     # Python would write bytecode that is cut off at the limit, and every later process would fail to load it.
     env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    assert str(state.root) in refused(state, preexec_fn=tiny_files, env=env)
+    # A `preexec_fn` would run in a fork of this process, in which gRPC may abort.
+    assert str(state.root) in refused(state, before=("-c", TINY_FILES), env=env)
     assert not state.database.exists() and not state.info.exists() and not state.socket.exists()
 
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.waiting import LIMIT, until
+from tests.warm import WarmPopen
 from tests.wire.kubernetes.control import client, config_map, emulator, state_dir
 from tui.emulator.client import server_status
 from tui.emulator.kubernetes.paths import KubernetesState
@@ -120,7 +121,7 @@ async def test_an_error_inside_is_a_status_of_kubernetes(
 def process(state: KubernetesState) -> subprocess.Popen[bytes]:
     state.prepare()
     state.config.write_text("node_pools: []\n")
-    return subprocess.Popen([sys.executable, "-m", state.MODULE, "--state-dir", str(state.root)])
+    return WarmPopen([sys.executable, "-m", state.MODULE, "--state-dir", str(state.root)])
 
 
 async def test_everything_is_there_after_sigkill() -> None:

@@ -17,6 +17,7 @@ import yaml
 
 from tests.processes import asked, end, running_in
 from tests.waiting import LIMIT, until, wait_for
+from tests.warm import WarmPopen
 from tests.wire.kubernetes.control import needs_kubectl, state_dir
 from tests.wire.kubernetes_node.pods import FAST, pod, python, shell
 from tui.emulator.kubernetes.config import KubernetesConfig
@@ -36,7 +37,7 @@ raise SystemExit(int(open("/data/go").read()))
 
 def start(state: KubernetesState) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tui.emulator.kubernetes", "--state-dir", str(state.root)]
-    server = subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=subprocess.DEVNULL)
+    server = WarmPopen(command, cwd=Path(__file__).parents[3], stdin=subprocess.DEVNULL)
     wait_for(lambda: state.info.exists() and str(server.pid) in state.info.read_text(), "the server")
     return server
 
@@ -87,7 +88,10 @@ async def test_the_next_server_takes_up_the_pods() -> None:
                 "the program",
             )
             end(sleeper)
-            (state.root / "claims" / "default" / "data" / "go").write_text("4")
+            # At once: the pod reads it as soon as it is there.
+            data = state.root / "claims" / "default" / "data"
+            (data / "new").write_text("4")
+            (data / "new").rename(data / "go")
             wait_for(lambda: len(running_in(str(state.root))) == 0, "the end of the processes")
             async with (
                 KubernetesEmulator(state, KubernetesConfig.model_validate(FAST)),
