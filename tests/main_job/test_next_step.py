@@ -46,9 +46,9 @@ def test_a_job_whose_log_says_why(place: Home) -> None:
     command = {"imageUri": "python:3.11", "command": [sys.executable, "-c", GPU_FULL]}
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1, "containerSpec": command}
     job, told, row = failed(place, "launch", profile(place, jobSpec={"workerPoolSpecs": [pool]}))
-    assert job["meaning"] == "A GPU's memory was used up."
-    assert job["next_step"].startswith("Smaller batches with accumulation")
-    assert f"  likely: {job['meaning']}\n  next step: {job['next_step']}\n" in told
+    assert job["meaning"] == "CUDA out of memory: a GPU's memory was used up."
+    assert job["next_step"].startswith("Use smaller batches with accumulation")
+    assert f"  that means: {job['meaning']}\n  next step: {job['next_step']}\n" in told
     assert row.splitlines()[0].endswith("REASON") and "  exit 1 workerpool0-0: " in row
 
 

@@ -85,8 +85,17 @@ async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Pat
     async with opened(backend, tmp_path) as (screen, _):
         facts = text_of(screen.pane, "#facts")
         assert "non-zero status of 1" in facts and "what helps" in facts
-        assert "RuntimeError: bad thing [/] in [red]batch[/red]" in facts
+        assert "RuntimeError: bad thing [/] in [red]batch[/red]" in facts and "likely" in facts
         assert "D delete" in footer(screen) and "c cancel" not in footer(screen)
+
+
+async def test_enter_shows_the_log_at_the_evidence(tmp_path: Path) -> None:
+    error = JobError(9, "The replica workerpool1-0 exited with a non-zero status of 1.")
+    backend = backend_of(job(5, "vit", JobState.FAILED, error=error, age=30, ended=1))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await until(pilot, lambda: "▸ RuntimeError: bad thing" in text_of(screen.pane, "#facts"), "evidence")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.pane.TITLE == "Logs", "the log")
 
 
 async def test_a_cancelled_job_says_who_ended_it_and_nothing_that_helps(tmp_path: Path) -> None:

@@ -7,19 +7,17 @@ from typing import Any
 
 import pytest
 
-from tui.domain.core.diagnosis import Diagnosis, diagnose, explain_exit
+from tui.domain.core.diagnosis import Diagnosis, explain_exit
 from tui.domain.core.job import Job, JobError
 from tui.domain.core.states import JobState
+from tui.domain.diagnosis.verdict import Verdict
 from tui.domain.jobs.diagnosis import diagnosis_of
 
 
 @pytest.mark.parametrize(
     ("message", "meaning"),
     [
-        (
-            "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.",
-            "own memory",
-        ),
+        ("The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.", "memory"),
         ("The resources are insufficient in region: us-central1. Please try again later.", "capacity"),
         (
             "The following quota metrics exceed quota limits: "
@@ -30,36 +28,22 @@ from tui.domain.jobs.diagnosis import diagnosis_of
         ("You do not have permission to act as service account: x@y (or it may not exist).", "act as"),
         ('Image "us-docker.pkg.dev/p/r/i:1" does not exist.', "not found"),
         ("An internal error occurred for the current attempt.", "platform failed"),
-        ("Internal error: the process that ran this job's replicas died, and its", "emulator could not run"),
-        ("Internal error: the emulator failed on this job; `vxtui emulator logs`", "emulator could not run"),
     ],
 )
 def test_the_platforms_sentences(message: str, meaning: str) -> None:
-    found = diagnose(message)
-    assert meaning in found.meaning and found.fix and not found.guess
+    found = diagnosis_of(failed(message))
+    assert found is not None and meaning in found.meaning and found.fix
 
 
-def test_an_exit_code_is_explained_by_the_replicas_last_lines() -> None:
+def test_an_exit_code_alone_names_the_log_to_read() -> None:
+    found = diagnosis_of(failed("The replica workerpool1-3 exited with a non-zero status of 1."))
+    assert found == replace(found, meaning="") and "vxtui logs 7" in found.fix
+
+
+def test_the_log_explains_an_exit_code() -> None:
     message = "The replica workerpool1-3 exited with a non-zero status of 1."
-    plain = diagnose(message, ["step 3"])
-    assert plain.meaning == "workerpool1-3 ended with code 1: an error of the program."
-    assert plain.fix == "Read its log: `vxtui logs JOB --replica workerpool1-3`."
-    assert "below" in plain.on_screen
-    cuda = diagnose(message, ["step 3", "torch.OutOfMemoryError: CUDA out of memory."])
-    assert "GPU" in cuda.meaning and cuda.guess
-
-
-def test_without_lines_the_fix_promises_none() -> None:
-    message = "The replica workerpool1-3 exited with a non-zero status of 1."
-    unread, silent = diagnose(message, job="7"), diagnose(message, whole=True)
-    assert "below" not in unread.on_screen and "complete log" in unread.on_screen and "logs 7 " in unread.fix
-    assert "wrote nothing" in silent.on_screen and "Spec" in silent.on_screen
-    assert "below" not in silent.on_screen and "Spec" not in silent.fix
-
-
-def test_an_unknown_error_still_says_where_to_look() -> None:
-    found = diagnose("something new")
-    assert found.meaning == "" and "log" in found.fix
+    found = diagnosis_of(failed(message), Verdict("CUDA out of memory", next="Use less.", confidence=0.9))
+    assert found == Diagnosis("CUDA out of memory.", "Use less.")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from statistics import median
 
 from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
 from tui.domain.diagnosis.exits import REPLICA, exit_verdict, signal_of
-from tui.domain.diagnosis.fallback import exception_cause, exception_family
+from tui.domain.diagnosis.fallback import CERTAIN, exception_cause, exception_family
 from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.rules import Match, Rules
 from tui.domain.diagnosis.stream import GIVEN_UP
@@ -253,7 +253,9 @@ class _Decision:
             confidence -= 0.2
         if not self._failing and not self._ends(root):
             confidence -= 0.3
-        return min(0.97, max(0.1, confidence))
+        # Without a rule the exception is known, but what it is about is not.
+        plain = root.match is None and not (root.exception in CERTAIN and root.frame is not None)
+        return min(0.69 if plain else 0.97, max(0.1, confidence))
 
     def _family(self, evidence: Evidence) -> str:
         if evidence.match is not None:

@@ -13,6 +13,13 @@ _CODE = frozenset(
         "AssertionError", "ValueError", "RuntimeError", "Exception", "StopIteration", "OverflowError",
     }
 )  # fmt: skip
+CERTAIN = frozenset(
+    {
+        "NameError", "UnboundLocalError", "AttributeError", "TypeError", "SyntaxError", "IndentationError",
+        "TabError", "RecursionError", "NotImplementedError",
+    }
+)  # fmt: skip
+"""Exceptions that are errors of the code wherever they are raised."""
 _OTHER = {
     "ModuleNotFoundError": ("package", "no", "Build the package into the image."),
     "ImportError": ("package", "no", "Pin the versions that the code was written for."),

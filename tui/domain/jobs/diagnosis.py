@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from tui.domain.core.diagnosis import Diagnosis, diagnose
+from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, exit_codes, known_replicas
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
+from tui.domain.diagnosis.decide import decide
+from tui.domain.diagnosis.line import JobFacts
+from tui.domain.diagnosis.platform import with_message
+from tui.domain.diagnosis.reader import Reader
+from tui.domain.diagnosis.rules import shipped_rules
+from tui.domain.diagnosis.verdict import Verdict
+from tui.domain.jobs.facts import facts_of
 
 LAST_LINES = 12
-"""Number of last lines of the first failed replica that are searched for a cause."""
+"""Number of last lines of the first failed replica that are shown if no line tells the cause."""
 _NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKIPPED})
 
 
-def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis | None:
-    """The diagnosis of a job; `None` if its service reports no problem. `lines` are the last log lines of the
-    replica that failed first; with `whole` they are its complete log."""
+def diagnosis_of(job: Job, verdict: Verdict | None = None) -> Diagnosis | None:
+    """Return the diagnosis of a job; `None` if its service reports no problem.
+
+    `verdict` is what the log tells; without a verdict the service's words decide.
+    """
     if job.state in _NOTHING_TO_DO:
         return None
     if job.diagnosis is not None:
         return job.diagnosis
     if job.error is None:
         return None
-    return diagnose(job.error.reason, lines, whole=whole, job=job.id, exception=job.error.exception)
+    return as_diagnosis(job, verdict or _of_message(facts_of(job)))
 
 
 def asks_the_log(job: Job) -> bool:
-    """Whether the failed replica's lines may add to what the job's service reports."""
+    """Whether the log may add to what the job's service reports."""
     return job.error is not None and job.diagnosis is None and job.state not in _NOTHING_TO_DO
 
 
@@ -36,3 +43,20 @@ def first_failed(job: Job) -> Replica | None:
     failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
     named = [replica for replica in exit_codes(job.error) if replica in failed]
     return failed[named[0]] if named else next(iter(failed.values()), None)
+
+
+def as_diagnosis(job: Job, verdict: Verdict) -> Diagnosis:
+    """Return a verdict in the words of a job's screen and verbs."""
+    if not verdict.cause:
+        failed = first_failed(job)
+        option = f" --replica {failed.id}" if failed is not None else " --severity error"
+        keys = "The log may say more; e and E go through its errors."
+        return Diagnosis("", f"Read its log: `vxtui logs {job.id}{option}`.", keys=keys)
+    meaning = verdict.cause if verdict.cause.endswith((".", "!", "?")) else f"{verdict.cause}."
+    return Diagnosis(meaning, verdict.next, guess=not verdict.sure, short=verdict.short)
+
+
+def _of_message(facts: JobFacts) -> Verdict:
+    """Return what the service's words alone tell."""
+    rules = shipped_rules()
+    return decide(with_message(Reader(rules), facts), facts, rules)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.states import JobState
-from tui.domain.diagnosis.inputs import split_message
-from tui.domain.diagnosis.line import JobFacts, ReplicaEnd
+from tui.domain.diagnosis.inputs import entry_line, split_message
+from tui.domain.diagnosis.line import JobFacts, LogLine, ReplicaEnd
 
 
 def facts_of(job: Job) -> JobFacts:
@@ -20,3 +21,12 @@ def facts_of(job: Job) -> JobFacts:
     place = "cluster" if job.in_cluster else "vertex"
     code = job.error.code if job.error is not None else None
     return JobFacts(job.state.name, words, traceback, code, ends, place)
+
+
+def log_line(index: int, entry: LogEntry) -> LogLine:
+    """Return an entry as the diagnosis reads it."""
+    text = entry.message
+    if entry.json is not None:
+        more = entry_line(index, {"message": text, **entry.json})
+        text = more.text if more is not None else text
+    return LogLine(index, entry.timestamp.timestamp(), entry.replica, int(entry.severity), text)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.actions.registry import Action, bindings
 from tui.domain.attempts.history import AttemptHistory
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
 from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, bar, pieces, speed_text
 from tui.domain.core.job import Job, Replica
-from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
 from tui.domain.core.training_progress import TrainingStep
+from tui.domain.diagnosis.decide import decide
+from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.platform import with_message
+from tui.domain.diagnosis.reader import Reader
+from tui.domain.diagnosis.rules import shipped_rules
+from tui.domain.diagnosis.verdict import Shown, Verdict
 from tui.domain.fields.attempts import attempts_words
-from tui.domain.jobs.diagnosis import LAST_LINES, diagnosis_of, first_failed
+from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
+from tui.domain.jobs.facts import facts_of, log_line
+from tui.domain.log.plain_line import collapsed
 from tui.domain.training.training_steps import remaining
 from tui.kinds.registry import kind_of, titled
+from tui.screens.job.events import EventsPane
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.log.filters import LineFilter
@@ -34,13 +45,19 @@ BESIDE_BAR = 46
 """Number of cells of a row beside the progress bar."""
 MOST_TROUBLES = 5
 """Number of replicas that are named with their reasons. The Replicas tab lists all."""
+MOST_READ = 40_000
+"""Number of last lines of the log that are searched for the cause."""
+PART = 250
+"""Number of lines that are read at once."""
 Row = tuple[str, Content]
 
 
 class OverviewPane(JobPane):
     """The Overview tab."""
 
+    SCOPE = "overview"
     EXTRA = ("pane",)
+    BINDINGS = bindings("overview")
     TITLE = "Overview"
     WORK_BESIDE = True
     """Whether the progress fits beside the state. A longer progress takes the full width."""
@@ -55,6 +72,8 @@ class OverviewPane(JobPane):
         self._scroll = Scroll()
         self._facts_view = LabelledColumns("facts")
         self._paused = False
+        self._verdict: tuple[object, Verdict | None] = (None, None)
+        """What the log tells, and the state of the log that was read."""
 
     def compose(self) -> Iterable[Widget]:
         with self._scroll:
@@ -172,18 +191,24 @@ class OverviewPane(JobPane):
             # Nothing failed, so there is nothing to explain.
             return table([("cancelled", Content(plain(job.error.summary)))])
         failed = first_failed(job)
-        last = self._last_lines(failed)
-        # Lines of this replica may be among the older lines, or may still arrive.
-        whole = self.feed.sources["logs"].done and not self.feed.older_left
-        diagnosis = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
+        self._read_why(job)
+        verdict = self._verdict[1]
+        diagnosis = diagnosis_of(job, verdict)
         rows: list[Row] = [
             ("error", Content.styled(plain(job.error.summary), "$text-error")),
             *_helps(diagnosis),
         ]
         if failed is not None and failed.exit_code is not None:
-            words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
+            words = str(failed.exit_code)
+            if failed.exit_code != 1:
+                words = f"{words}: {explain_exit(failed.exit_code)}"
             rows.append(("exit code", Content(words)))
         lines = table(rows)
+        evidence = verdict.evidence if verdict is not None and verdict.line is not None else ()
+        if evidence:
+            head = Content.styled(f"evidence in {plain(evidence[0].line.replica)}", "$text-muted")
+            return lines + [(EMPTY, line) for line in (EMPTY, head, *map(self._shown, evidence))]
+        last = self._last_lines(failed)
         if failed is not None and last:
             head = Content.styled(f"last lines of {plain(failed.id)}", "$text-muted")
             lines += [(EMPTY, line) for line in (EMPTY, head, *self._lines(last))]
@@ -211,6 +236,55 @@ class OverviewPane(JobPane):
         view = self.feed.buffer.view(LineFilter(replicas=frozenset({replica.id}), gaps=False))
         view.scan_back(LAST_LINES)
         return [line for line in view if isinstance(line, LogEntry)]
+
+    def _read_why(self, job: Job) -> None:
+        """Read the log for the cause, unless it was read as it is now."""
+        state = (job.error, len(self.feed.buffer), self.feed.buffer.revision)
+        if asks_the_log(job) and state != self._verdict[0]:
+            self._verdict = (state, self._verdict[1])
+            self.run_worker(self._find_why(job, state), exclusive=True, group="diagnosis")
+
+    async def _find_why(self, job: Job, state: object) -> None:
+        """Find the cause in the stored log, in small parts: the screen stays quick."""
+        rules = await asyncio.to_thread(shipped_rules)
+        reader, facts = Reader(rules), facts_of(job)
+        buffer = self.feed.buffer
+        start = max(buffer.first, buffer.end - MOST_READ)
+        for at in range(start, buffer.end, PART):
+            lines = (buffer[number] for number in range(at, min(at + PART, buffer.end)))
+            reader.read(
+                [
+                    log_line(at + n, e)
+                    for n, e in enumerate(lines)
+                    if isinstance(e, LogEntry) and e.replica != SERVICE
+                ]
+            )
+            await asyncio.sleep(0)
+        self._verdict = (state, decide(with_message(reader, facts), facts, rules))
+        self.show(Changed.JOB)
+
+    def _shown(self, shown: Shown) -> Content:
+        text = f"{'▸' if shown.role == 'root' else ' '} {plain(collapsed(shown.line.text))}"
+        style = "$text-error" if shown.role == "root" else ""
+        return Content.styled(text, style).truncate(max(20, self.size.width - 8), ellipsis=True)
+
+    @property
+    def _evidence(self) -> LogLine | None:
+        """The line of the log that shows the cause."""
+        verdict = self._verdict[1]
+        shown = verdict.evidence if verdict is not None and verdict.line is not None else ()
+        return next((each.line for each in shown if each.role == "root"), None)
+
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "evidence":
+            return "" if self._evidence is not None else "No line of the log shows why the job failed."
+        return super().unmet(condition, action)
+
+    def action_log(self) -> None:
+        """Show the log at the line that shows the cause."""
+        line, buffer = self._evidence, self.feed.buffer
+        if line is not None and buffer.first <= line.index < buffer.end:
+            self.post_message(EventsPane.LogLineRequested(buffer[line.index]))
 
     def _lines(self, entries: Sequence[LogEntry]) -> list[Content]:
         width = max(20, self.size.width - 8)

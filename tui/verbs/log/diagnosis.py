@@ -1,4 +1,4 @@
-"""The diagnosis of a job from its service and from the last lines of the failed replica."""
+"""The diagnosis of a job from its service and from the log of every replica."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.diagnosis.decide import decide
-from tui.domain.diagnosis.inputs import entry_line
 from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
-from tui.domain.diagnosis.rules import Rules
+from tui.domain.diagnosis.rules import Rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
-from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
-from tui.domain.jobs.facts import facts_of
+from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
+from tui.domain.jobs.facts import facts_of, log_line
 from tui.verbs.run import Run, find_job
 
 MOST_READ = 40_000
@@ -35,7 +34,7 @@ async def verdict_of(backend: Backend, job: Job, rules: Rules) -> Verdict:
     """Return why a job failed, from its service and the log of every replica."""
     facts = facts_of(job)
     reader = Reader(rules)
-    if job.logged_as:
+    if job.logged_as and asks_the_log(job):
         try:
             reader.read(await _lines(backend, job))
         except BackendError:
@@ -58,26 +57,8 @@ async def _lines(backend: Backend, job: Job) -> list[LogLine]:
     return [log_line(index, entry) for index, entry in enumerate(ordered)]
 
 
-def log_line(index: int, entry: LogEntry) -> LogLine:
-    """Return an entry as the diagnosis reads it."""
-    text = entry.message
-    if entry.json is not None:
-        more = entry_line(index, {"message": text, **entry.json})
-        text = more.text if more is not None else text
-    return LogLine(index, entry.timestamp.timestamp(), entry.replica, int(entry.severity), text)
-
-
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
     """Return the diagnosis that the job's screen shows. The log is read if it may add information."""
-    failed = first_failed(job) if asks_the_log(job) else None
-    if failed is None or not job.runner:
+    if not asks_the_log(job) or not job.runner:
         return diagnosis_of(job)
-    query = LogQuery(job.runner, (failed.id,), include_service=False, created=job.create_time)
-    lines: list[str] = []
-    try:
-        async for batch in backend.logs.read(query, newest_first=True, limit=LAST_LINES):
-            lines += [entry.message for entry in batch.entries if isinstance(entry, LogEntry)]
-    except BackendError:
-        # The service's own error is known.
-        return diagnosis_of(job)
-    return diagnosis_of(job, lines, whole=not lines)
+    return diagnosis_of(job, await verdict_of(backend, job, shipped_rules()))
