@@ -24,7 +24,7 @@ from tests.benchmarks.harness import Result, cost, memory_of
 from tests.benchmarks.heavy_calls import light
 from tests.benchmarks.hostile_bodies import BODIES, MOST_MB, body, ill_typed, wide
 from tests.waiting import until
-from tests.wire.control import Clients, connect, emulator, server_info, spawn_server, state_dir
+from tests.wire.control import NEVER, Clients, connect, emulator, server_info, spawn_server, state_dir
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method
 from tui.emulator.rpc.rest_routes import Route, routes_of
@@ -482,7 +482,7 @@ async def main(count: int, seed: int) -> None:
     """Send the calls, with 20 others a second beside them, and print what the server did."""
     with state_dir() as state:
         state.prepare()
-        state.config.write_text("quotas: {custom_model_training_cpus: 0}\nprovisioning_seconds: 0\n")
+        state.config.write_text(json.dumps(NEVER))
         with spawn_server(state, "--rest", "127.0.0.1:0") as process:
             await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
             async with connect(state.target) as clients:
