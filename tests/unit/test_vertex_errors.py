@@ -13,7 +13,10 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from tui.backends import interface
 from tui.backends.errors import ReplyTooLarge
+from tui.backends.kubernetes.errors import from_status as cluster_error
+from tui.backends.vertex.timestamps import time_of
 from tui.backends.vertex.transport.errors import LOGIN, from_status, translate
+from tui.domain.kubernetes.conditions import time_of as kubernetes_time
 
 
 def failed(code: grpc.StatusCode, message: str, *details: Any) -> grpc.aio.AioRpcError:
@@ -170,3 +173,17 @@ def test_an_operation_that_ended_badly_speaks_the_same_words() -> None:
     found = from_status(status_pb2.Status(code=code_pb2.FAILED_PRECONDITION, message="runs"), "delete")
     assert isinstance(found, interface.FailedPrecondition)
     assert found.message == "Can't delete: runs"
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", [], [None], {"causes": 5}, {"causes": [{"field": []}]}])
+def test_a_status_of_a_cluster_with_values_of_other_types_is_an_error_too(value: Any) -> None:
+    status = {"code": value, "reason": value, "message": value, "details": value}
+    assert isinstance(cluster_error(status, "watch"), interface.BackendError)
+    assert isinstance(cluster_error({"code": 422, "details": value}, "watch"), interface.InvalidRequest)
+
+
+def test_a_time_to_which_no_hour_can_be_added_is_unknown() -> None:
+    for seconds in (-(2**63), -62_135_596_800, 253_402_300_799, 2**63 - 1):
+        assert time_of(seconds, 5) is None
+    assert kubernetes_time("0001-01-01T00:00:00Z") is None is kubernetes_time("9999-12-31T23:59:59Z")
+    assert time_of(0, 0) == kubernetes_time("1970-01-01T00:00:00Z")
