@@ -16,8 +16,8 @@ from trainer.elastic.leader import (
     START_WAIT,
     SUCCESSION_WAIT,
     Decision,
+    ElasticRules,
     Leader,
-    Rules,
 )
 from trainer.elastic.membership import Membership, may_train, read_membership
 from trainer.elastic.protocol import SHARDS, NodeState
@@ -32,7 +32,7 @@ class Nodes:
 
     def __init__(self, count: int, minimum: int, before: Membership | None = None) -> None:
         self.now = 0.0
-        self.leader = Leader(Rules(count, minimum), lambda: self.now, before)
+        self.leader = Leader(ElasticRules(count, minimum), lambda: self.now, before)
         self.states: dict[int, NodeState] = {}
 
     def tell(self, node: int, **changes: object) -> None:
@@ -252,7 +252,7 @@ def test_a_node_that_is_done_is_no_loss(three: Nodes) -> None:
 
 def test_nodes_that_an_operator_need_not_run_are_not_waited_for() -> None:
     nodes = Nodes(3, 1)
-    nodes.leader = Leader(Rules(3, 1, by_operator=True), lambda: nodes.now)
+    nodes.leader = Leader(ElasticRules(3, 1, by_operator=True), lambda: nodes.now)
     nodes.ready(0)
     assert nodes.leader.decide() is None, "the others may be on their way"
     nodes.now = OPERATOR_START_WAIT + 1
@@ -271,7 +271,7 @@ def test_nodes_that_an_operator_need_not_run_are_not_waited_for() -> None:
 
 def test_nodes_beyond_a_number_that_the_batch_can_be_split_over_wait() -> None:
     nodes = Nodes(4, 1)
-    rules = Rules(4, 1, by_operator=True, usable=lambda count: count != 3)
+    rules = ElasticRules(4, 1, by_operator=True, usable=lambda count: count != 3)
     nodes.leader = Leader(rules, lambda: nodes.now)
     nodes.ready(0, 1, 2)
     assert nodes.leader.decide() is None
@@ -290,7 +290,7 @@ def test_nodes_beyond_a_number_that_the_batch_can_be_split_over_wait() -> None:
 
 def test_new_nodes_are_taken_in_together_where_that_starts_all_again() -> None:
     nodes = Nodes(4, 1)
-    nodes.leader = Leader(Rules(4, 1, by_operator=True, join_wait=3.0), lambda: nodes.now)
+    nodes.leader = Leader(ElasticRules(4, 1, by_operator=True, join_wait=3.0), lambda: nodes.now)
     nodes.ready(0)
     nodes.leader.decide()
     nodes.now = 20.0

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from trainer.elastic.leader import Rules
+from trainer.elastic.leader import ElasticRules
 from trainer.elastic.membership import Membership
 from trainer.elastic.protocol import NodeState
 from trainer.network.addresses import LOOPBACK, free_port
@@ -60,7 +60,7 @@ class NodeContext:
     """The state of one node. `clock` returns seconds."""
 
     topology: Topology
-    rules: Rules
+    rules: ElasticRules
     peer_timeout: float
     clock: Callable[[], float] = time.monotonic
     state: NodeState = field(init=False)

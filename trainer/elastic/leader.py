@@ -33,7 +33,7 @@ restart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ElasticRules:
     """Rules of an elastic run. `nodes` is the size of the job, and `minimum` is the smallest number of nodes
     that may train.
 
@@ -75,7 +75,10 @@ class Leader:
     """The leader's view of the connected nodes. `decide` returns the next change."""
 
     def __init__(
-        self, rules: Rules, clock: Callable[[], float] = time.monotonic, before: Membership | None = None
+        self,
+        rules: ElasticRules,
+        clock: Callable[[], float] = time.monotonic,
+        before: Membership | None = None,
     ) -> None:
         """`before` is the membership that lost the last leader; its members have some time to connect."""
         self._rules, self._clock = rules, clock

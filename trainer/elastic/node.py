@@ -18,7 +18,7 @@ from typing import Any
 from trainer import exit_codes
 from trainer.elastic import protocol
 from trainer.elastic.context import Address, Event, NodeContext, NodeRefused, RunFinished
-from trainer.elastic.leader import Leader, Rules
+from trainer.elastic.leader import ElasticRules, Leader
 from trainer.elastic.leader_client import FINISH_WAIT, LeaderClient, Succession
 from trainer.elastic.leader_server import LeaderServer
 from trainer.elastic.membership import Membership
@@ -46,9 +46,9 @@ class ElasticNode:
         clock: Callable[[], float] = time.monotonic,
         **more: Any,
     ) -> None:
-        """`minimum` is the value of --elastic, `peer_timeout` is in seconds of `clock`. See `Rules` for
+        """`minimum` is the value of --elastic, `peer_timeout` is in seconds of `clock`. `ElasticRules` has
         `more`."""
-        rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
+        rules = ElasticRules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
         self._context = NodeContext(topology, rules, peer_timeout, clock)
         self._following = LeaderClient(self._context)
         self._serving: LeaderServer | None = None

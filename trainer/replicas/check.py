@@ -23,7 +23,7 @@ from trainer.errors import ReplicaError, UsageError
 from trainer.replicas import record as records
 from trainer.replicas.hashing import combined, hashes
 from trainer.replicas.record import MismatchRecord
-from trainer.replicas.votes import Mismatch, Repeat, Verdict, mismatch, verdict
+from trainer.replicas.votes import Mismatch, Repeat, RepeatVerdict, mismatch, verdict
 from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
@@ -225,7 +225,7 @@ class ReplicaCheck:
             text, severity = self._sentence(judged, step)
             self._emit("repeated", text, step, judged.ranks, severity=severity, repeat=judged.repeat.value)
 
-    def _sentence(self, judged: Verdict, step: int) -> tuple[str, str]:
+    def _sentence(self, judged: RepeatVerdict, step: int) -> tuple[str, str]:
         """Return the sentence about the repetition, and its severity."""
         begin = f"step {step}, at which the replicas differed, was repeated"
         if judged.repeat is Repeat.OTHER_RESULT:

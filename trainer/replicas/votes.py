@@ -54,7 +54,7 @@ class Repeat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RepeatVerdict:
     """The judgement on a repetition: `ranks` were wrong the first time, by `most`, the others by `rest`."""
 
     repeat: Repeat
@@ -63,15 +63,15 @@ class Verdict:
     rest: float = 0.0
 
 
-def verdict(same: bool, distances: Sequence[float]) -> Verdict:
+def verdict(same: bool, distances: Sequence[float]) -> RepeatVerdict:
     """Judge a repetition: whether all hashes are the `same`, and the distance of each rank's values. The
     distances of the other ranks are not exactly 0, because the faulty rank changed their gradients."""
     if same:
-        return Verdict(Repeat.SAME_RESULTS)
+        return RepeatVerdict(Repeat.SAME_RESULTS)
     ordered = sorted((distance, rank) for rank, distance in enumerate(distances) if not math.isnan(distance))
     if len(ordered) < len(distances) or len(ordered) < 2:
-        return Verdict(Repeat.UNDECIDED)
+        return RepeatVerdict(Repeat.UNDECIDED)
     (rest, _), (most, rank) = ordered[-2:]
     if most <= _OUTLIER_FACTOR * rest:
-        return Verdict(Repeat.UNDECIDED)
-    return Verdict(Repeat.OTHER_RESULT, (rank,), most, rest)
+        return RepeatVerdict(Repeat.UNDECIDED)
+    return RepeatVerdict(Repeat.OTHER_RESULT, (rank,), most, rest)

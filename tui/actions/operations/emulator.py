@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tui.actions.operations.runner import OperationError, Outcome
-from tui.actions.operations.servers import LocalServer, ServerOperations
+from tui.actions.operations.servers import ManagedServer, ServerOperations
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.emulator.client import FAULTS, StateDirError, default_state_dir, repair_databases, start_server
@@ -17,7 +17,7 @@ _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
 """Keys of a fault request that only limit a fault."""
 
 
-EMULATOR = LocalServer("emulator", "the emulator", "jobs", default_state_dir)
+EMULATOR = ManagedServer("emulator", "the emulator", "jobs", default_state_dir)
 ask = EMULATOR.ask
 
 

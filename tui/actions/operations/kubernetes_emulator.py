@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.actions.operations.runner import Outcome
-from tui.actions.operations.servers import LocalServer, ServerOperations
+from tui.actions.operations.servers import ManagedServer, ServerOperations
 from tui.emulator.client import default_kubernetes_state, start_server
 
-KUBERNETES = LocalServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state)
+KUBERNETES = ManagedServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state)
 ask = KUBERNETES.ask
 
 

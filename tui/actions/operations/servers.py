@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class LocalServer:
+class ManagedServer:
     """One server of the user's state directory."""
 
     noun: str
@@ -55,7 +55,7 @@ class LocalServer:
 class ServerOperations:
     """Stops a server, or starts it in this process. A subclass adds the start and its own operations."""
 
-    SERVER: LocalServer
+    SERVER: ManagedServer
 
     def __init__(self, runner: OperationRunner) -> None:
         self._runner = runner

@@ -10,7 +10,7 @@ from tui.domain.log.pattern import PatternError
 from tui.domain.shell import arithmetic, patterns
 from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
 from tui.domain.shell.scanning import ansi_c, braces, end_of
-from tui.domain.shell.state import Budget, State
+from tui.domain.shell.state import ShellBudget, State
 
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!_-]", re.ASCII)
 _BRACED = re.compile(
@@ -26,7 +26,7 @@ class _Fields:
     """The words so far from one word of the source."""
 
     split: bool
-    budget: Budget
+    budget: ShellBudget
     separators: str = _BLANK
     done: list[str] = field(default_factory=list)
     open: list[str] | None = None

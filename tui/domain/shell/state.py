@@ -28,7 +28,7 @@ class TooMuch(Exception):
         return cls(f"makes a text of more than {MOST_TEXT:,} characters")
 
 
-class Budget:
+class ShellBudget:
     """Text and time left for one reading."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class State:
 
     base: str
     script: str
-    budget: Budget = field(default_factory=Budget)
+    budget: ShellBudget = field(default_factory=ShellBudget)
     arguments: list[str] = field(default_factory=list)
     variables: dict[str, str | list[str]] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)

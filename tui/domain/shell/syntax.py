@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.shell.state import Budget
+from tui.domain.shell.state import ShellBudget
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -32,7 +32,7 @@ class _Input(threading.local):
     is one function for all texts."""
 
     data = b""
-    budget: Budget | None = None
+    budget: ShellBudget | None = None
 
 
 _INPUT = _Input()
@@ -47,7 +47,7 @@ def _piece(start: int, _point: object) -> bytes:
 class ScriptSource:
     """A text with its tree. Positions count bytes. Raises TooMuch."""
 
-    def __init__(self, text: str, file: str, budget: Budget, line: int = 1) -> None:
+    def __init__(self, text: str, file: str, budget: ShellBudget, line: int = 1) -> None:
         budget.parse(text)
         text = text.replace("\r\n", "\n")
         # `# words` between backquotes is a comment inside a command, unknown to the grammar.

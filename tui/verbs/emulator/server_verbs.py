@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from tui.actions.operations.servers import LocalServer, ServerOperations
+from tui.actions.operations.servers import ManagedServer, ServerOperations
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Run, VerbFailure, value_of, verb
 
 
 def add_server_verbs(
     group: click.Group,
-    server: LocalServer,
+    server: ManagedServer,
     operations: Callable[[Run], ServerOperations],
     show: Callable[[dict[str, Any]], None],
     *,

@@ -11,7 +11,7 @@ from tui.domain.core.job import Job
 
 
 async def read_attempts(backend: Backend, job: Job) -> AttemptHistory | None:
-    """Return the attempts of a job; `None` if it has no log of its own, or the log can't be read."""
+    """Return the attempts of a job, or `None` if its log does not exist or can't be read."""
     if job.create_time is None or not job.runner or job.composite or not backend.offers("progress"):
         return None
     try:
