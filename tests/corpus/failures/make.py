@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
 import random
 import sys
@@ -21,7 +22,7 @@ from tests.corpus.failures.cases.every import all_cases
 from tests.corpus.failures.emulated import EmulatorRun
 from tests.corpus.failures.harness import Run
 from tests.corpus.failures.server import serving
-from tests.corpus.failures.writer import write, write_truth
+from tests.corpus.failures.writer import write, write_good, write_truth
 
 HERE = Path(__file__).parent
 ASSIGNMENT = HERE / "assignment.json"
@@ -49,6 +50,24 @@ def assign(cases: list[Case]) -> dict[str, str]:
     return drawn
 
 
+def has_good_run(case: Case) -> bool:
+    """Whether the same run without its fault is recorded beside the case: one replica fails, in a log of its own."""
+    named = case.root.replicas if case.root and case.root.patterns else ()
+    plain = case.command == "app" and not case.emulator and case.replicas <= 24 and not case.kill
+    return plain and len(named) == 1 and named[0] not in ("", "service") and case.cancel_at is None
+
+
+def good_run(case: Case) -> Case:
+    """The case without its fault, and without every other trouble that it survived."""
+    fault = case.hooks[-1]
+    survived = [h for h in case.hooks if h["call"].startswith("incidents.") and h is not fault]
+    others = [
+        h for h in case.hooks[:-1] if not h["call"].startswith(("worded.", "system.slow", "incidents."))
+    ]
+    hooks = [*others, *survived[::2]]
+    return dataclasses.replace(case, hooks=hooks, seed=case.seed + 7, state="SUCCEEDED", error="", kill=())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -61,6 +80,7 @@ def main() -> int:
     parser.add_argument(
         "--truth", action="store_true", help="only write expect.json again, for the recorded logs"
     )
+    parser.add_argument("--good", action="store_true", help="record good runs beside the failed ones")
     options = parser.parse_args()
     cases = all_cases()
     repeated = [n for n, count in collections.Counter(c.name for c in cases).items() if count > 1]
@@ -78,6 +98,11 @@ def main() -> int:
             if options.truth:
                 if (folder / "job.json").exists():
                     write_truth(case, folder)
+                continue
+            if options.good:
+                if has_good_run(case) and not list(folder.glob("good.*")):
+                    write_good(case, Run(good_run(case), options.python, servers).record(), folder)
+                    print(f"{case.name}: a good run beside it", flush=True)
                 continue
             begun = time.time()
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import random
@@ -341,6 +342,15 @@ def read_back(case: Case, name: str, text: str) -> list[Entry]:
         else:
             found.append(Entry(0, names(case)[0], "DEFAULT", row))
     return found
+
+
+def write_good(case: Case, recording: Recording, folder: Path) -> None:
+    """Write the log of a run that succeeded as `good.jsonl.gz`."""
+    if any(recording.codes.values()):
+        raise UntrueCase(f"the good run failed: {recording.codes}")
+    good = dataclasses.replace(case, form="jsonl", state="SUCCEEDED", error="")
+    entries = arranged(good, with_service(good, recording, ""))
+    (folder / "good.jsonl.gz").write_bytes(gzip.compress(rendered(good, entries)[1].encode(), 9, mtime=0))
 
 
 def write_truth(case: Case, folder: Path) -> None:
