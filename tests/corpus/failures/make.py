@@ -22,7 +22,7 @@ from tests.corpus.failures.cases.every import all_cases
 from tests.corpus.failures.emulated import EmulatorRun
 from tests.corpus.failures.harness import Run
 from tests.corpus.failures.server import serving
-from tests.corpus.failures.writer import write, write_good, write_truth
+from tests.corpus.failures.writer import UntrueCase, write, write_good, write_truth
 
 HERE = Path(__file__).parent
 ASSIGNMENT = HERE / "assignment.json"
@@ -101,8 +101,11 @@ def main() -> int:
                 continue
             if options.good:
                 if has_good_run(case) and not list(folder.glob("good.*")):
-                    write_good(case, Run(good_run(case), options.python, servers).record(), folder)
-                    print(f"{case.name}: a good run beside it", flush=True)
+                    try:
+                        write_good(case, Run(good_run(case), options.python, servers).record(), folder)
+                    except UntrueCase as e:
+                        print(f"{case.name}: {e}")
+                        bad.append(case.name)
                 continue
             begun = time.time()
             try:

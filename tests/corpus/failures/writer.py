@@ -346,7 +346,8 @@ def read_back(case: Case, name: str, text: str) -> list[Entry]:
 
 def write_good(case: Case, recording: Recording, folder: Path) -> None:
     """Write the log of a run that succeeded as `good.jsonl.gz`."""
-    if any(recording.codes.values()):
+    # The service ends the others some time after the first replica has succeeded.
+    if any(code not in (0, 143) for code in recording.codes.values()):
         raise UntrueCase(f"the good run failed: {recording.codes}")
     good = dataclasses.replace(case, form="jsonl", state="SUCCEEDED", error="")
     entries = arranged(good, with_service(good, recording, ""))
