@@ -230,7 +230,7 @@ def _word(node: ast.AST) -> str:
     """The name that a node uses; with `jobs.` before it where it is an operation of a service of jobs."""
     if isinstance(node, ast.Name):
         return node.id
-    if not isinstance(node, ast.Attribute):
+    if not isinstance(node, ast.Attribute) or not {node.attr, f"jobs.{node.attr}"} & CHANGES:
         return ""
     owner = ast.unparse(node.value)
     of_jobs = owner in {"service", "pipelines"} or "job_service(" in owner or ".jobs[" in owner
