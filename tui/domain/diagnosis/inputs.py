@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ MOST_ENTRIES = 2_000_000
 """Number of entries of an array that are read: an array comes newest first, so all of them are held."""
 MOST_TEXT = 64 * 1024
 """Characters of one entry that are read."""
+SHORT, FEW = 4_000, 8
+"""Characters and brackets of a line that needs no check of its depth."""
 _TIMES = ("timestamp", "time", "t", "ts", "@timestamp", "asctime", "receiveTimestamp")
 _REPLICAS = ("replica", "pod", "task", "replica_id", "pod_name", "task_name", "host", "hostname", "node")
 _TEXTS = ("text", "message", "msg", "textPayload", "log", "line", "event")
@@ -74,8 +77,9 @@ def _plain(index: int, text: str, known: Mapping[str, str], only: str) -> LogLin
 
 def json_line(index: int, text: str, only: str = "") -> LogLine | None:
     """Read a JSON object of a line; `None` if the text is none, or has nothing to say."""
+    short = len(text) < SHORT and text.count("{") + text.count("[") < FEW and "\\u" not in text
     try:
-        value = decode_json(text)
+        value = json.loads(text) if short else decode_json(text)
     except ValueError:
         return None
     return entry_line(index, value, only) if isinstance(value, dict) else None

@@ -65,7 +65,7 @@ _CHAINS = {
     "The above exception was the direct cause of the following exception": "direct",
     "During handling of the above exception, another exception occurred": "during",
 }
-_GROUP = re.compile(r"\s*[|+](?: |$|-)")
+_GROUP = re.compile(r"^\s*[|+](?:-[-+ ]*| |$)(?:Exception Group (?=Traceback))?")
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"\s*(?P<key>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)")
 _NUMBER = re.compile(r"-?\d{1,10}")
@@ -130,7 +130,7 @@ class Stream:
         to an error."""
         self._number = number
         if _GROUP.match(body) and (self._open or _HEAD in body):
-            body = body.lstrip(" |+-")
+            body = _GROUP.sub("", body, count=1)
         at = body.find(_HEAD)
         if at >= 0:
             self._begin(body[:at], line)
@@ -181,7 +181,7 @@ class Stream:
             return None, True
         match = _ENDS.fullmatch(body)
         if match is not None and _is_exception(match["type"]):
-            longest = max(self._open, key=lambda traceback: len(traceback.frames))
+            longest = max(reversed(self._open), key=lambda traceback: len(traceback.frames))
             self._open.remove(longest)
             return self._raised(match, line, rules, longest), True
         self._open = [traceback for traceback in self._open if traceback.age < PATIENCE]
