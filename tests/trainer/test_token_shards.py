@@ -50,5 +50,5 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"other\.bin has the ids of .*: write all of them"):
         TokenShards([paths[0], tmp_path / "other.bin"])
     write_tokens(tmp_path / "chat.bin", [TextPiece("text")], ByteTokenizer(), marked=True)
-    with pytest.raises(DataError, match="has conversations: only one such file can be used"):
+    with pytest.raises(DataError, match="has conversations: use no other file with it"):
         TokenShards([tmp_path / "chat.bin", paths[0]])

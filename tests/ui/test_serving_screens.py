@@ -181,7 +181,7 @@ async def test_deploying_asks_for_version_machine_and_share(tmp_path: Path) -> N
         await pilot.press(*"n1-standard-4", "enter")
         await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the share")
         await pilot.press("ctrl+u", *"50", "enter")
-        await until(pilot, lambda: "Nothing else is deployed" in on_screen(app), "the problem")
+        await until(pilot, lambda: "No other model is deployed" in on_screen(app), "the problem")
         await pilot.press("ctrl+u", *"100", "enter")
         await until(pilot, lambda: "with 100 % of the requests?" in flat(app), "the question")
         await pilot.press("y")

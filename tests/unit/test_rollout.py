@@ -49,9 +49,9 @@ def test_the_others_share_the_rest_as_before(weights: list[int], percent: int) -
 def test_who_gets_the_rest_may_be_open() -> None:
     assert split_with(deployed(100, 0), "d0", 40) == {"d0": 40, "d1": 60}
     assert split_with_new([], 100) == {"0": 100}
-    with pytest.raises(SplitError, match="None of the others has requests now"):
+    with pytest.raises(SplitError, match="No other deployed model gets requests"):
         split_with(deployed(100, 0, 0), "d0", 40)
-    with pytest.raises(SplitError, match="Nothing else is deployed"):
+    with pytest.raises(SplitError, match="No other model is deployed"):
         split_with_new([], 10)
     with pytest.raises(SplitError, match="from 0 to 100"):
         split_with(deployed(100), "d0", 101)

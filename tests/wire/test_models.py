@@ -120,7 +120,10 @@ async def test_models_are_found_ordered_paged_and_changed(place: Serving) -> Non
         ({"labels": {"A": "b"}}, "model.labels: There can be no more"),
         ({"model_id": "9x"}, "model_id: '9x' must match"),
         ({"model_id": "mine"}, "models/mine already exists"),
-        ({"model_id": "x", "parent_model": f"{PARENT}/models/mine"}, "model_id: names a new model"),
+        (
+            {"model_id": "x", "parent_model": f"{PARENT}/models/mine"},
+            "model_id: must be empty with parent_model",
+        ),
         ({"parent_model": f"{PARENT}/models/none"}, "models/none does not exist"),
         ({"parent_model": "mine"}, "parent_model: 'mine' must have the form"),
     ],

@@ -160,7 +160,7 @@ async def test_an_update_plans_anew_and_skips_what_had_not_started() -> None:
         for paths, says in (
             ([], "required"),
             (["name"], "name can't be changed"),
-            (["cron"], "can't be unset"),
+            (["cron"], "must not be unset"),
         ):
             with pytest.raises(exceptions.InvalidArgument, match=says):
                 await update(paths)

@@ -23,7 +23,7 @@ def get_rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Restore the result of `get_rng_state`; the GPU's state only if there is a GPU."""
+    """Restore the result of `get_rng_state`; restore the GPU's state only if a GPU exists."""
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     name, keys, *rest = state["numpy"]

@@ -17,7 +17,7 @@ Message = dict[str, Any]
 """A message: `role`, `content`, and any keys that the template reads. The content is text, or a list of texts
 and images."""
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
-"""An image in a prompt of Qwen's models."""
+"""Marks of an image in a prompt of Qwen's models."""
 
 
 class ChatTemplate(Protocol):

@@ -186,7 +186,7 @@ class TokenFile:
 
     @property
     def hash(self) -> str:
-        """A hash of the tokens."""
+        """Return a hash of the tokens."""
         return self.info.hash
 
 
@@ -200,7 +200,7 @@ class TokenShards:
         for file in self._files:
             info = file.info
             if info.marked:
-                raise DataError(f"{file.path} has conversations: only one such file can be used")
+                raise DataError(f"{file.path} has conversations: use no other file with it")
             if (info.vocabulary, info.end, info.tokenizer) != (first.vocabulary, first.end, first.tokenizer):
                 raise DataError(
                     f"{file.path} has the ids of {info.tokenizer}, and {self._files[0].path} those of "
@@ -238,7 +238,7 @@ class TokenShards:
 
     @property
     def hash(self) -> str:
-        """A hash of the tokens and of their split into files."""
+        """Return a hash of the tokens and of their split into files."""
         return self.info.hash
 
 

@@ -38,7 +38,7 @@ class BatchPlan:
 
     @classmethod
     def elastic(cls, batch: int, max_micro_batch: int, world_size: int, rank: int) -> BatchPlan:
-        """Plan for one rank out of any number of ranks.
+        """Return the plan for one rank out of any number of ranks.
 
         Raises:
             UsageError: if there are fewer sequences than ranks.
@@ -51,7 +51,7 @@ class BatchPlan:
 
     @property
     def share(self) -> int:
-        """Sequences of this rank in a step."""
+        """Return this rank's sequences in a step."""
         return _share(self.batch, self.world_size, self.rank)
 
     @property

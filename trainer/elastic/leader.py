@@ -239,7 +239,7 @@ class Leader:
             return self._end(AttemptEnd(_failure(f"{why}; {count}{needed}"), hangs=True))
         self._without_step += 1
         if self._without_step > MAX_WITHOUT_STEP:
-            text = f"{why}; no step has ended since {self._without_step} such losses"
+            text = f"{why}; nodes were lost {self._without_step} times since the last completed step"
             return self._end(AttemptEnd(_failure(text), hangs=True))
         joined = tuple(node for node in nodes if node in ready)
         return self._new(nodes, urgent=True, lost=tuple(lost), joined=joined, also_tell=waiting)

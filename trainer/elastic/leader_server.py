@@ -38,7 +38,7 @@ class AbsentNodeCaller:
         self._thread: threading.Thread | None = None
 
     def call(self, addresses: list[Address], claim: protocol.Claim, port: int) -> None:
-        """Connect to these addresses repeatedly, with the leader's claim; the leader listens at `port`."""
+        """Connect to these addresses repeatedly and send the leader's claim; the leader listens at `port`."""
         with self._changed:
             self._to, self._claim, self._port = addresses, claim, port
         if self._to and self._thread is None:
@@ -98,7 +98,7 @@ class LeaderServer:
 
     @property
     def claim(self) -> Claim:
-        """This leader's claim, for the comparison with another leader."""
+        """Return this leader's claim, for the comparison with another leader."""
         return Claim(self.lead.membership is not None, self.lead.epoch, -self._context.node)
 
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:

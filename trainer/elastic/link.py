@@ -47,7 +47,7 @@ class SupervisorLink:
 
     @property
     def epoch(self) -> int:
-        """Epoch of the newest membership; 0 before the first membership."""
+        """Return the epoch of the newest membership; 0 before the first membership."""
         newest = self._newest
         return 0 if newest is None else newest.membership.epoch
 

@@ -1,8 +1,8 @@
 """The process that forks training processes. The process imports torch once for all attempts.
 
-It starts while the supervisor joins the rendezvous, and ends with the supervisor. The process computes
-nothing and opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or
-failed, each rank starts as a new Python process, which is slower and always works.
+The fork server starts while the supervisor joins the rendezvous, and ends with the supervisor. The process
+computes nothing and opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a
+GPU or failed, each rank starts as a new Python process, which is slower and always works.
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ class ForkServer:
         return None
 
     def _fork(self, local_rank: int | None) -> bool:
-        """Fork a rank or the store; True in the child, where signals stay blocked until it has handlers."""
+        """Fork a rank or the store; return True in the child, where signals stay blocked until it has
+        handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         parent = os.getpid()
         pid = os.fork()

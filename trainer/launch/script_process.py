@@ -124,8 +124,8 @@ def _run_module(name: str) -> None:
 
 
 def _set_path(folder: str) -> None:
-    """Search modules in this folder first; a package there with the name of this package then belongs to the
-    script."""
+    """Search modules in this folder first; a package with this package's name in the folder then belongs to
+    the script."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     elif "PYTHONSAFEPATH" not in os.environ:

@@ -41,7 +41,8 @@ class ShardedOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """This rank's shards, whose gradients a loss scaler divides; they share memory with the weights."""
+        """Return this rank's shards, whose gradients a loss scaler divides; the shards share memory with the
+        weights."""
         self._connect()
         return [{"params": [shard for _, shard in self._names.values()]}]
 

@@ -46,7 +46,7 @@ _ENDPOINTS = (
         "endpoints.log", "L", "log", "Show the last lines of this version's server, or of all servers",
         needs="serving", when=("endpoint",),
     ),
-    act("endpoints.filter", "slash", "filter", "Filter by name, version, machine"),
+    act("endpoints.filter", "slash", "filter", "Filter by name, version or machine"),
     act("endpoints.copy", "y", "copy name", "Copy the resource name", footer=False, when=("endpoint",)),
     act(
         "endpoints.link", "o", "link", "Open the endpoint's page, or show and copy its address",

@@ -54,7 +54,7 @@ PRIVATE_NAMES = (
     PrivateName("textual.widget:Widget", "_repaint_required", "", _FRAMES),
     PrivateName("textual.widget:Widget", "_layout_required", "", _FRAMES),
     PrivateName("textual.app:App", "_display", "(self, screen, renderable)", _FRAMES),
-    PrivateName("textual.app:App", "_driver", "", "Control sequences are written that Textual lacks."),
+    PrivateName("textual.app:App", "_driver", "", "Writes control sequences that Textual lacks."),
     PrivateName("textual.app:App", "_batch_count", "", _FRAMES),
     PrivateName("textual.app:App", "_sync_available", "", _FRAMES),
     PrivateName("textual.app:App", "_previous_cursor_position", "", _FRAMES),

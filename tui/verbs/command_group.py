@@ -19,7 +19,7 @@ UNWRITABLE = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Verb → its module and its line in `--help`, so that help loads none of the modules.
 VERBS = {
     "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
-    "describe": ("tui.verbs.jobs", "Show one job: state, pools, replicas, progress."),
+    "describe": ("tui.verbs.jobs", "Show one job with its state, pools, replicas and progress."),
     "tasks": ("tui.verbs.tasks", "List the parts of a job, e.g. a tuning job's trials, the best first."),
     "compare": (
         "tui.verbs.comparison.verb",

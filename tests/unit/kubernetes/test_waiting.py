@@ -87,8 +87,8 @@ def test_in_the_queue(found: dict[str, Any] | None, words: str, step: str) -> No
 @pytest.mark.parametrize(
     ("positions", "words"),
     [
-        ((0, 0), "It is the next of its ClusterQueue."),
-        ((0, 4), "It is the next in its LocalQueue, 4 before it in the ClusterQueue."),
+        ((0, 0), "The job is next in its ClusterQueue."),
+        ((0, 4), "The job is next in its LocalQueue, 4 before it in the ClusterQueue."),
         ((2, 4), "2 before it in its LocalQueue, 4 before it in the ClusterQueue."),
     ],
 )

@@ -270,7 +270,7 @@ async def test_the_position_in_the_queue_is_told() -> None:
 
         # Made in the same second, either may be the first.
         both = {
-            "It is the next of its ClusterQueue.",
+            "The job is next in its ClusterQueue.",
             "1 before it in its LocalQueue, 1 before it in the ClusterQueue.",
         }
 

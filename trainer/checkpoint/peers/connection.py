@@ -145,7 +145,7 @@ class PeerConnection:
         return checksum
 
     def prove(self, key: str, seconds: float, *, serves: bool) -> None:
-        """Exchange proofs of this key within `seconds`. Raises PeerError; its message is empty after a port
+        """Exchange proofs of this key within `seconds`. Raises PeerError, with an empty message after a port
         scan."""
         timeout = self._sock.gettimeout()
         try:

@@ -88,7 +88,7 @@ def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, 
 
 
 def _to_rgb(image: Any) -> Any:
-    """Turn the image upright and convert it to RGB. Raises DataError for a pixel format whose range is
+    """Rotate the image upright and convert it to RGB. Raises DataError for a pixel format whose range is
     unknown."""
     from PIL import Image, ImageOps  # noqa: PLC0415
 

@@ -111,7 +111,7 @@ class JobPods:
         service = next((jobs for jobs in self._jobs.values() if jobs.owns(name)), None)
         if service is None:
             self.place(name)
-            raise InvalidRequest(f"The cluster serves no jobs such as {name!r}.")
+            raise InvalidRequest(f"The cluster does not serve jobs of the type in {name!r}.")
         return service
 
 

@@ -222,7 +222,7 @@ class ClusterPreflight(PreflightService):
         short = [group_fit for group_fit in fits if group_fit.room < group_fit.pods]
         if not short:
             return [ok("nodes", "; ".join(group_fit.sentence for group_fit in fits))]
-        fix = "A pool that scales up may bring such nodes; otherwise the pods wait."
+        fix = "An autoscaled pool may add matching nodes; otherwise the pods wait."
         if self._connection.local:
             fix = "Request nodes that this cluster has; its configuration names the node pools."
         words = "; ".join(group_fit.sentence for group_fit in short)

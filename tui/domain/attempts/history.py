@@ -13,7 +13,7 @@ from tui.domain.core.training_progress import TrainingStep
 
 
 class TimeBucket(Enum):
-    """What a job's time goes into, in the order of an attempt."""
+    """The uses of a job's time, in the order in which an attempt has them."""
 
     RESTART = "restart"
     QUEUED = "queued"
@@ -31,18 +31,18 @@ class TimeBucket(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """One attempt. Its time begins where the attempt before was interrupted."""
+    """One attempt, from the interruption of the previous attempt to the attempt's own end."""
 
     number: int
     begin: datetime
     end: datetime | None
-    """`None` for an attempt that has not ended."""
+    """Time of the attempt's end; `None` while the attempt runs."""
     seconds: Mapping[TimeBucket, float]
     first_step: int | None
     last_step: int | None
     resumed_from: int | None
     lost_steps: int
-    """Number of its steps that a later attempt did again."""
+    """Number of the attempt's steps that a later attempt repeated."""
     interrupted_by: Milestone | None
 
 
@@ -54,7 +54,8 @@ class AttemptHistory:
 
     @property
     def seconds(self) -> dict[TimeBucket, float]:
-        """Seconds by bucket over all attempts; their sum is the job's age. Empty buckets are left out."""
+        """Return the seconds by bucket over all attempts, without empty buckets; their sum is the job's
+        age."""
         sums = {
             bucket: sum(attempt.seconds.get(bucket, 0.0) for attempt in self.attempts)
             for bucket in TimeBucket
@@ -63,7 +64,7 @@ class AttemptHistory:
 
     @property
     def goodput(self) -> float | None:
-        """The fraction of the time spent on steps that count, 0 to 1; `None` before the first step."""
+        """Return the fraction of the time spent on steps that count, 0 to 1; `None` before the first step."""
         seconds = self.seconds
         whole = sum(seconds.values())
         return (
@@ -74,13 +75,13 @@ class AttemptHistory:
 
     @property
     def lost_steps(self) -> int:
-        """Number of steps that were done again."""
+        """Return the number of repeated steps."""
         return sum(attempt.lost_steps for attempt in self.attempts)
 
 
 SURVIVED = 3
-"""Number of reported steps after which an interruption has not ended the attempt. A replica that got a signal
-still reports the step in progress."""
+"""Number of reported steps after which a signal is assumed not to have ended the attempt. A replica that got
+a signal still reports the step in progress."""
 _BEGINS = frozenset({MilestoneKind.QUEUED, MilestoneKind.PROVISIONING})
 """Kinds with which the service begins an attempt."""
 _STARTS = (
@@ -92,12 +93,12 @@ _STARTS = (
     MilestoneKind.LOADING,
     MilestoneKind.TRAINING,
 )
-"""Kinds of an attempt's start in their order; a replica that is late does not lead back."""
+"""Kinds of an attempt's start, in order; a late replica does not move the attempt back."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """A completed step: its attempt and the seconds since the step or milestone before."""
+    """A completed step: its attempt, and the seconds since the previous step or milestone."""
 
     step: int
     attempt: _Building
@@ -106,7 +107,7 @@ class _Step:
 
 @dataclass(slots=True)
 class _Building:
-    """An attempt while its milestones are read."""
+    """An attempt whose milestones are being read."""
 
     begin: datetime
     seconds: dict[TimeBucket, float] = field(default_factory=lambda: dict.fromkeys(TimeBucket, 0.0))
@@ -131,9 +132,10 @@ class _Builder:
         self._interruption: Milestone | None = None
         """The first milestone of an interruption that the job may not survive."""
         self._unclear = 0.0
-        """Seconds since that milestone: a restart's if a new attempt follows, else the training's."""
+        """Seconds since the interruption's milestone: restart time if a new attempt follows, otherwise
+        training time."""
         self._steps_since = 0
-        """Steps reported since that milestone."""
+        """Number of steps reported since the interruption's milestone."""
         self._after_step: dict[TimeBucket, float] = {}
         """Seconds of this attempt since its last step, by bucket."""
         self._steps: list[_Step] = []
@@ -144,7 +146,7 @@ class _Builder:
         return self.attempts[-1]
 
     def add_step(self, at: datetime, step: int) -> None:
-        """Read a step that was completed at this time. Nearly every step follows another one."""
+        """Read a step that was completed at this time. Nearly every step follows another step."""
         current = self._now
         follows = self._steps and step > self._steps[-1].step and at >= self._until
         if not follows or current.first_step is None or self._interruption is not None:
@@ -186,7 +188,8 @@ class _Builder:
             self._now.phase = MilestoneKind.ENDING
 
     def _is_late(self, event: Milestone) -> bool:
-        """Whether the replica reports the end of the attempt before, although others have begun this one."""
+        """Return whether the replica reports the end of the previous attempt, although other replicas have
+        begun this attempt."""
         if event.replica == SERVICE or len(self.attempts) == 1:
             return False
         return event.replica not in self._now.started
@@ -293,8 +296,8 @@ def attempts_of(
     milestones: Iterable[Milestone],
     steps: Sequence[TrainingStep],
 ) -> AttemptHistory:
-    """Return the attempts of a job that was created at `begin` and ended at `end`, `None` if it runs. `steps`
-    are in time order."""
+    """Return the attempts of a job that was created at `begin` and ended at `end`, or `None` if it still
+    runs. `steps` are in time order."""
     last = end or now
     builder = _Builder(begin)
     coming = iter(steps)

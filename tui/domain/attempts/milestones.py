@@ -14,7 +14,7 @@ from tui.domain.core.training_progress import structured_fields
 
 
 class MilestoneKind(Enum):
-    """What begins at a milestone; an evaluation and a checkpoint end there."""
+    """Kinds of milestones. Most begin a phase; an evaluation and a checkpoint end at their milestones."""
 
     QUEUED = "queued"
     PROVISIONING = "provisioning"
@@ -32,7 +32,7 @@ class MilestoneKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """One milestone. `seconds` is the time for which a checkpoint stopped the training."""
+    """One milestone. `seconds` is the time for which a checkpoint interrupted the training."""
 
     timestamp: datetime
     kind: MilestoneKind
@@ -87,7 +87,7 @@ _SCRIPT_TEXTS = (
     (r"\bsav(?:ed|ing)\b.{0,60}?checkpoint|checkpoint .{0,60}?\bsaved", MilestoneKind.CHECKPOINT),
     (r"(?:eval(?:uation)?|validation) (?:done|finished|took|loss|results)", MilestoneKind.EVALUATION),
 )  # fmt: skip
-"""Milestones of other trainers: Transformers, Lightning, Megatron-LM, DeepSpeed and scripts like them."""
+"""Milestones of other trainers: Transformers, Lightning, Megatron-LM, DeepSpeed and similar scripts."""
 _PATTERNS = {
     group: [(re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in table]
     for group, table in (("service", _SERVICE_TEXTS), ("script", _SCRIPT_TEXTS))

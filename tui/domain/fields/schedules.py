@@ -12,7 +12,7 @@ from tui.domain.fields.field import Field, json_object
 from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 
 SOON = timedelta(days=6)
-"""Span in which a weekday identifies the day."""
+"""Time span in which a weekday identifies the day."""
 _STATES: Mapping[str, tuple[str, Tone]] = {
     ACTIVE: ("●", Tone.GOOD),
     PAUSED: ("○", Tone.WARNING),

@@ -290,7 +290,7 @@ def position_words(summary: Obj, workload: Obj) -> str:
                 whole(item.get(f"positionIn{queue}Queue")) or 0 for queue in ("Local", "Cluster")
             )
             if not cluster:
-                return "It is the next of its ClusterQueue."
-            first = f"{local} before it" if local else "It is the next"
+                return "The job is next in its ClusterQueue."
+            first = f"{local} before it" if local else "The job is next"
             return f"{first} in its LocalQueue, {cluster} before it in the ClusterQueue."
     return ""

@@ -72,7 +72,8 @@ def apply_fixes(
 
 
 def _is_of_all(problem: Problem, problems: Sequence[Problem], text: str, file: str) -> bool:
-    """Return whether other paths share the values, and all of them have this problem with the same fix."""
+    """Return whether other paths share the values, and all of these paths have this problem with the same
+    fix."""
     fixes = {(edit.path, repr(edit.value)) for p in problems if p.id == problem.id for edit in p.edits}
     steps = shared(text, file, problem.edits)
     alike = all((step.path, repr(step.value)) in fixes for same_edits in steps for step in same_edits)

@@ -74,7 +74,7 @@ class Request:
 
     @property
     def name_problem(self) -> tuple[str, str] | None:
-        """Why a launch under this name is refused, and the fix, after filling in its placeholders."""
+        """Return why a launch under this name is refused, with the fix, after filling in placeholders."""
         return format_of(self.body).name_problem(self.custom_job)
 
     def shown(self, *, reveal: bool = False) -> dict[str, Any]:

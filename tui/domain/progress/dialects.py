@@ -37,7 +37,7 @@ _SHORT = re.compile(
 
 
 def may_report(text: str) -> bool:
-    """Whether the text can be progress; the check is fast for nearly every other line."""
+    """Return whether the text may be progress; the check is fast for nearly every other line."""
     for mark in _MARKS:
         if mark in text:
             return True
@@ -71,7 +71,7 @@ def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[Li
 
 
 def line_reading(text: str, pattern: ProgressPattern | None = None) -> LineReading | None:
-    """The reading of one line of text."""
+    """Return the reading of one line of text."""
     own = pattern.read(text) if pattern is not None else None
     if own is not None:
         return own

@@ -103,7 +103,7 @@ class JobProgress:
         return [step for step in (sample, evaluated) if step is not None]
 
     def _is_of_another(self, entry: LogEntry) -> bool:
-        """Whether a line reports the phase of a replica that stops, while another replica trains."""
+        """Return whether the line reports the phase of a stopping replica while another replica trains."""
         fields = structured_fields(entry.json) or {}
         return fields.get("kind") == "phase" and self._stepping not in {"", entry.replica}
 
@@ -140,7 +140,7 @@ class JobProgress:
         return sample
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
-        """Whether the steps are read from this process."""
+        """Return whether the steps are read from this process."""
         current, at = self._reporter, self._reported_at
         if current is None or source < current or (at is not None and entry.timestamp - at > QUIET):
             if sample is None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 SHORTEST, SHORT_STEP = timedelta(seconds=50), timedelta(seconds=20)
-"""Shortest silence of a job, where the usual interval between its steps is below `SHORT_STEP`."""
+"""Shortest silence of a job whose usual interval between steps is below `SHORT_STEP`."""
 USUAL_SILENCE = timedelta(seconds=170)
 """Shortest silence of other jobs and of a replica."""
 FIRST_PHASE = timedelta(minutes=30)
 """Maximum time of a phase that was not seen before."""
 FEWEST = 8
-"""Number of intervals that tell the usual one."""
+"""Number of intervals needed for the usual interval."""
 _PHASE = re.compile(
     r"(?P<evaluation>evaluat|validat|\bval\b|\beval|\btest)|(?P<save>sav(?:e|ing)|writing|upload|checkpoint)"
     r"|(?P<load>load|restor|resum|shard|tokeniz)|(?P<compilation>compil|tracing|autotun|captur)",
@@ -28,11 +28,11 @@ _PHASE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A job's silence."""
+    """A job's silence: its start, the silent replica and the reason."""
 
     since: datetime
     replica: str
-    """The replica that is silent or has ended; "" if the lines do not tell."""
+    """The silent or ended replica; "" if the lines do not tell."""
     reason: str
 
 
@@ -59,7 +59,7 @@ class _Reports:
 
 
 class SilenceWatch:
-    """Times of a job's steps and lines. The methods must get them in time order."""
+    """Records the times of a job's steps and lines. Callers pass them in time order."""
 
     def __init__(self) -> None:
         self._steps = _Reports()
@@ -89,7 +89,7 @@ class SilenceWatch:
         self._replicas[replica].ended = True
 
     def silence(self, now: datetime) -> Silence | None:
-        """The silence of the job, which runs, at this time."""
+        """Return the silence of the running job at this time."""
         limit, last = self._steps.limit(), self._steps.last
         if limit is None or last is None:
             return None
@@ -107,7 +107,8 @@ class SilenceWatch:
         return None
 
     def _behind(self, now: datetime, last: datetime) -> tuple[str, datetime | None]:
-        """The running replica whose last line is the oldest, if the job went on without its usual lines."""
+        """Return the running replica with the oldest last line, if the job continued without its usual
+        lines."""
         newest = max([last, *(reports.last for reports in self._replicas.values() if reports.last)])
         for name, reports in sorted(self._replicas.items(), key=lambda item: item[1].last or newest):
             limit, since = reports.limit(), reports.last

@@ -29,7 +29,7 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
     weights = {other.id: other.percent for other in others}
     if rest and not any(weights.values()):
         if len(others) != 1:
-            reason = "Nothing else is deployed" if not others else "None of the others has requests now"
+            reason = "No other model is deployed" if not others else "No other deployed model gets requests"
             raise SplitError(f"{reason}: name the model for the other {rest} %, or set 100 %.")
         weights = {others[0].id: 1}
     return {**_shared(rest, weights), chosen: percent}

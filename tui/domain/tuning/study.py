@@ -52,7 +52,7 @@ class Study:
 
     metrics: tuple[Metric, ...] = ()
     parameters: tuple[StudyParameter, ...] = ()
-    """Conditional parameters come last."""
+    """Parameters of the study; conditional parameters come last."""
     algorithm: str = ""
     """The search algorithm; "" for the service's default."""
     stopping: str = ""

@@ -434,7 +434,7 @@ def an_hour(usd: Range | None) -> str:
 
 
 def money(usd: Range | None, per: str = "") -> str:
-    """Format an amount: `~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · if unknown."""
+    """Format an amount: `~$46–71/h`, `~$218`, `~$3.1k` or `$0`; `·` if unknown."""
     if usd is None:
         return _NO_MEASURE
     if usd.high == 0:

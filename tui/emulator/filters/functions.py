@@ -46,7 +46,7 @@ def cast(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
         "DURATION": (lambda value: duration_value(str(value)), DURATION),
     }
     if name not in kinds:
-        raise refused(call, f"converts to {', '.join(kinds)}, not to {name!r}")
+        raise refused(call, f"must convert to {', '.join(kinds)}, not to {name!r}")
     convert, values = kinds[name]
     get = field.get
 
@@ -74,7 +74,7 @@ def regexp_extract(call: FilterCall, table: FieldTable[T]) -> FilterField[T]:
     except PatternError as error:
         raise refused(call, f"{text!r} must be a regular expression of RE2: {error}") from error
     if pattern.groups != 1:
-        raise refused(call, f"{text!r} has {pattern.groups} groups in parentheses instead of one")
+        raise refused(call, f"{text!r} must have one group in parentheses, not {pattern.groups}")
     get = field.get
 
     def read(record: T) -> Any:
@@ -141,7 +141,7 @@ def refused(call: FilterCall, problem: str) -> FilterError:
 def only_text(call: FilterCall, example: str) -> str:
     """Return the only argument, a string. Raises FilterError."""
     if len(call.arguments) != 1:
-        raise refused(call, f"takes one value, e.g. {example}")
+        raise refused(call, f"must have one value, e.g. {example}")
     return _text(call, 0)
 
 

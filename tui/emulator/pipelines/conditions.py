@@ -36,7 +36,7 @@ def holds(text: str, parameters: Mapping[str, Any]) -> bool:
     try:
         value = _value(read_condition(text), parameters)
     except RecursionError as error:
-        raise BadCondition("the condition is nested too deep") from error
+        raise BadCondition("the condition is nested too deeply") from error
     if not isinstance(value, bool):
         raise BadCondition(f"{text} must be true or false, not {value!r}")
     return value

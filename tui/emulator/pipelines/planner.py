@@ -474,16 +474,16 @@ def _typed(value: Any, kind: str, name: str = "") -> Any:
         case "NUMBER_INTEGER":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
-                raise BadInput(f"{subject} must be an integer (is {value!r})")
+                raise BadInput(f"{subject} must be an integer, not {value!r}")
             return int(number)
         case "NUMBER_DOUBLE":
             number = float(value) if isinstance(value, str) and _is_number(value) else value
             if isinstance(number, bool) or not isinstance(number, int | float):
-                raise BadInput(f"{subject} must be a number (is {value!r})")
+                raise BadInput(f"{subject} must be a number, not {value!r}")
             return float(number)
         case "BOOLEAN":
             if str(value).lower() not in {"true", "false"}:
-                raise BadInput(f"{subject} must be true or false (is {value!r})")
+                raise BadInput(f"{subject} must be true or false, not {value!r}")
             return str(value).lower() == "true"
         case "STRING":
             return value if isinstance(value, str) else as_text(value)
@@ -498,7 +498,7 @@ def _loaded(value: Any, subject: str) -> Any:
     try:
         return decode_json(value)
     except ValueError as error:
-        raise BadInput(f"{subject} must be JSON (is {value[:80]!r})") from error
+        raise BadInput(f"{subject} must be JSON, not {value[:80]!r}") from error
 
 
 def _is_number(text: str) -> bool:

@@ -493,7 +493,7 @@ class AttemptRunner:
             return
         preempted = {i for i in replicas if i in self.replicas} if replicas else set(self.replicas)
         if not preempted:
-            log.warning("no such replicas to preempt: %s", ", ".join(replicas))
+            log.warning("replicas to preempt do not exist: %s", ", ".join(replicas))
             return
         for replica in sorted(preempted):
             self._recorder.event(replica, f"{why}: SIGTERM sent, SIGKILL follows in {self.plan.grace:g} s")

@@ -84,7 +84,7 @@ class ScheduleServer(ResourceServer):
             schedule = self._in(request.schedule.name, "updated", State.ACTIVE, State.PAUSED)
             for field in _changed_fields(request.update_mask.paths):
                 if _filled(schedule, field) and not _filled(request.schedule, field):
-                    raise invalid((f"schedule.{field}", "is set, and can't be unset"))
+                    raise invalid((f"schedule.{field}", "must not be unset"))
                 copy_field(request.schedule, schedule, field)
             self._check(schedule, schedule.name.rpartition("/schedules/")[0])
             set_next(schedule, self._runs.now())
@@ -174,4 +174,4 @@ def _schedule_problems(pb: Pb, parent: str) -> Iterator[tuple[str, str]]:
     if pb.WhichOneof("request") != "create_pipeline_job_request":
         yield "create_pipeline_job_request", "is required: the emulator schedules only pipeline jobs"
     elif pb.create_pipeline_job_request.parent != parent:
-        yield "create_pipeline_job_request.parent", f"must be the schedule's: {parent}"
+        yield "create_pipeline_job_request.parent", f"must be the schedule's parent, {parent}"

@@ -83,7 +83,7 @@ class _Connection:
         return not self._reader.at_eof()
 
     def fits(self, *, safe: bool) -> bool:
-        """Return whether the server certainly still has the connection open, or the request may be
+        """Return whether the server still has the connection open for certain, or the request may be
         repeated."""
         fresh = safe or time.monotonic() - self.idle_since < FRESH
         return fresh and not self._reader.at_eof()

@@ -251,7 +251,7 @@ def _upload_problems(request: Pb) -> list[Problem]:
     problems = model_problems(request.model, location)
     problems += alias_problems(list(request.model.version_aliases), "model.version_aliases")
     if request.parent_model and request.model_id:
-        problems.append(("model_id", "names a new model; omit it with parent_model"))
+        problems.append(("model_id", "must be empty with parent_model: the field names a new model"))
     return problems
 
 

@@ -88,7 +88,7 @@ def file_at(buckets: Path, uri: str) -> Path:
         raise InvalidObjectName(problem)
     path = buckets / uri.removeprefix("gs://")
     if not path.resolve().is_relative_to((buckets / path.relative_to(buckets).parts[0]).resolve()):
-        raise InvalidObjectName(f"{uri[:200]!r} leads out of its bucket by a symbolic link.")
+        raise InvalidObjectName(f"{uri[:200]!r} leaves its bucket through a symbolic link.")
     return path
 
 
@@ -99,7 +99,7 @@ def file_of(root: Path, name: str) -> Path:
     """
     path = root.joinpath(*check_object(name).removesuffix("/").split("/"))
     if not path.parent.resolve().is_relative_to(root.resolve()):
-        raise InvalidObjectName(f"{name[:80]!r} leads out of its bucket by a symbolic link.")
+        raise InvalidObjectName(f"{name[:80]!r} leaves its bucket through a symbolic link.")
     return path
 
 

@@ -54,7 +54,7 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
 )
 @click.option("--since", metavar="T", help="10m, 2h or 3d ago, or a time such as 2026-11-21T09:00:00Z.")
 @click.option(
-    "--severity", metavar="S", default="default", help="Lowest severity: debug, info, warning, error …"
+    "--severity", metavar="S", default="default", help="Lowest severity, e.g. debug, info, warning or error."
 )
 @click.option("--grep", metavar="RE", help="Only lines that match this regular expression.")
 @verb(READS)

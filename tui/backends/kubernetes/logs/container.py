@@ -63,7 +63,7 @@ class End(Enum):
 
 @dataclass(slots=True)
 class _Read:
-    """One read of the log of one run."""
+    """One read of the log of a container's run."""
 
     run: int
     previous: bool

@@ -30,7 +30,7 @@ class MissingNamespaces:
         self._looked_at = float("-inf")
 
     async def refresh(self) -> None:
-        """Look the namespaces up. Concurrent callers share the answer."""
+        """Look up the namespaces. Concurrent callers share the answer."""
         async with self._looking:
             if time.monotonic() - self._looked_at < SHARED:
                 return

@@ -33,7 +33,7 @@ class Resource:
     client: Callable[[Clients, str], Any]
     """A function that returns the async client of one region."""
     active_states: tuple[str, ...]
-    """Native states that a job may leave."""
+    """Native states of an active job."""
     convert: Callable[[Any, str], Job]
     """A function that converts a plain message to a job of the named context."""
     body: str

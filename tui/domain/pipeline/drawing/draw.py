@@ -19,7 +19,7 @@ from tui.domain.pipeline.drawing.rows import entries, place
 __all__ = ["Box", "Drawing", "Node", "NotDrawable", "draw"]
 
 MOST_NODES, MOST_EDGES = 60, 150
-"""Larger graphs are hard to read and slow to draw."""
+"""Maximum size of a drawn graph. Larger graphs are hard to read and slow to draw."""
 WIDE_TRACKS = 6
 """Maximum number of vertical tracks between two layers that are separated by free columns."""
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8

@@ -29,7 +29,7 @@ _LONGEST_NUMBER = 24
 _UNKNOWN = frozenset({Meaning.OTHER, Meaning.NOTHING})
 _COUNTED = frozenset({"", "%", "batches"})
 _COUNTS = frozenset({Meaning.STEP, Meaning.EPOCH, Meaning.TRAIN})
-"""Meanings of a count that a number behind `/` may complete."""
+"""Meanings of a count that a number after `/` may complete."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Measured:
     position: tuple[int, int] | None = None
     """Count and total without a name, such as `[39/678]`."""
     count: int = 0
-    """Number of numbers."""
+    """Number of numbers in the line."""
     _times: dict[Meaning, float] = field(default_factory=dict)
     _trained: int | None = None
     """A count named `Train`."""
@@ -190,7 +190,7 @@ class Measured:
 
     @property
     def bar(self) -> Bar | None:
-        """The position in an epoch, or in a run that the line does not tell from an epoch."""
+        """Return the position in an epoch, or in a run if the line does not say which."""
         name, epoch = self.step_name, count(self.epoch)
         if name in RUN_STEPS or len(set(self.steps.values())) > 1:
             return None

@@ -21,7 +21,7 @@ class Meaning(Enum):
     SPEED = "speed"
     STEP_TIME = "time of a step"
     TIME = "time"
-    """A time without a purpose: of a step if the time of its data stands beside it."""
+    """A time without a purpose: the time of a step if the line also has the time of its data."""
     DATA_TIME = "time of a step's data"
     EPOCH = "epoch"
     EPOCHS = "epochs"
@@ -37,7 +37,7 @@ RUN_STEPS = (
 )  # fmt: skip
 """Names of steps that count the entire run."""
 EPOCH_STEPS = ("batch", "batches", "batch_id", "batch_idx", "minibatch", "mini_batch")
-"""Names of steps that count one epoch, if an epoch stands beside them."""
+"""Names of steps that count one epoch, if the line also has an epoch."""
 STEP_NAMES = (
     *RUN_STEPS, "step", "steps", "train_step", "training_step", "update", "updates", "iteration",
     "iterations", "train_iteration", "training_iteration", "iter", "iters", "it", "round", *EPOCH_STEPS,

@@ -28,7 +28,7 @@ _NOT_OFFERED = {
         "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
     ),
     "TPU_V5_LITEPOD": (
-        "the machine type and tpuTopology choose TPU v5e, not an accelerator type.",
+        "TPU v5e must be selected by the machine type and tpuTopology.",
         "Use a ct5lp machine with a tpuTopology, and remove the accelerator.",
     ),
 }

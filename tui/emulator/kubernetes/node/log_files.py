@@ -155,7 +155,7 @@ class RunLog:
         return file.seek(0, 2)
 
     def _place(self, file: BufferedReader, offset: int) -> None:
-        """Continue at `offset`, the start of a line."""
+        """Continue at `offset`, which is the start of a line."""
         self._offset, self._starts = offset, True
         self._index = self._stamps.index(offset + 1)
         begin = self._stamps.begin(self._index)

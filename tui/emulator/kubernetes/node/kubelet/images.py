@@ -45,8 +45,8 @@ class ImageRegistry:
             )
         if not container.get("command") and not self.programs.entry_point(image):
             return (
-                f"{image} is not here: this machine has no containers, it runs the command as a process. Set "
-                "the container's command, or a program for the image in the cluster's config.yaml: "
+                f"this machine lacks the image {image}: containers run as processes, without their images. "
+                "Set the container's command, or a program for the image in the cluster's config.yaml: "
                 f'images: {{"{image}": [python3, -m, my.module]}}'
             )
         try:
