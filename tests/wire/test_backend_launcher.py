@@ -162,9 +162,6 @@ def test_the_servers_own_sentence_is_what_the_launcher_says(state: StateDir) -> 
 
 
 def test_a_directory_that_can_not_be_used_is_named(state: StateDir) -> None:
-    long = StateDir(state.root / ("x" * 120))
-    with pytest.raises(LauncherError, match="too long"):
-        ensure_running(long)
     (state.root / "file").write_text("")
     with pytest.raises(LauncherError, match="file"):
         ensure_running(StateDir(state.root / "file"))
