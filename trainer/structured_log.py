@@ -18,7 +18,7 @@ _STDOUT = 1
 _LOCK_SECONDS = 30.0
 """Maximum wait for another process's line, in seconds: its reader may be slow, or the process suspended."""
 _NEXT_LOCK_SECONDS = 0.1
-"""Maximum wait after a failed wait, in seconds."""
+"""Maximum wait for the lock after the previous wait failed, in seconds."""
 _WRITE_SECONDS = 10.0
 """Maximum wait for room in a non-blocking pipe, in seconds."""
 _threads = threading.RLock()

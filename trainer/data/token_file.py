@@ -233,7 +233,7 @@ class TokenShards:
 
     @property
     def where(self) -> str:
-        """The files, as `--data` names them."""
+        """Return the files as `--data` names them."""
         return ",".join(str(file.path) for file in self._files)
 
     @property

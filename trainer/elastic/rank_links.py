@@ -34,7 +34,7 @@ class RankLinks:
         self.data = ""
         """Hash of the data of these processes, once all are ready."""
         self.broken = 0
-        """The newest membership whose connections a process lost."""
+        """Newest membership in which a process lost connections."""
 
     def tell(self, led: NewMembership) -> None:
         self._announcement = {

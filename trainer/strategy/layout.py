@@ -1,4 +1,4 @@
-"""The files of a checkpoint, by the strategy that wrote them, in this run or another."""
+"""Layouts of a checkpoint's files, by the strategy that wrote the checkpoint."""
 
 from __future__ import annotations
 

@@ -103,7 +103,8 @@ class LineWriter:
 
     @property
     def behind(self) -> int:
-        """Number of accepted bytes that are not on the line yet, if the system reports it."""
+        """Return the number of accepted bytes that are not on the line yet, if the system reports the
+        number."""
         return self._unsent + self._in_device()
 
     def _in_device(self) -> int:

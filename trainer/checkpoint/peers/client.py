@@ -20,7 +20,7 @@ from trainer.structured_log import emit
 
 _BLOCK = 4 << 20
 _LOCAL_SECONDS = 5.0
-"""Timeout of this node's own store, in seconds."""
+"""Timeout for calls to this node's own store, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
 
 
 def from_exception(error: BaseException, action: str, server: str = "") -> BackendError:
-    """Convert an exception of httpx, ssl or kr8s."""
+    """Convert an exception of httpx, ssl or kr8s to a BackendError."""
     if isinstance(error, BackendError):
         return error
     to = f" at {server}" if server else ""

@@ -155,7 +155,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_value(name: Any, value: Any) -> str:
-    """Return the value for display: a secret as stars."""
+    """Return the value for display; a secret is shown as stars."""
     return pair_text(name, value).partition("=")[2] or '""'
 
 

@@ -37,7 +37,7 @@ class ResourcePool:
 
     @property
     def limit(self) -> int:
-        """Maximum number of replicas that a job can get."""
+        """Return the maximum number of replicas that a job can get."""
         return max(self.replicas, self.most or 0)
 
     def unused(self) -> ResourcePool:

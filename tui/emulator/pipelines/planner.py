@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 MOST_NODES = 3 * MOST_TASKS
 """Tasks, loops, iterations and DAGs of one run. The service documents only the number of tasks."""
 MOST_ARTIFACTS = 100
-"""Input artifacts of one task (docs/facts/vertex.md 2.4)."""
+"""Maximum number of input artifacts of a task (docs/facts/vertex.md 2.4)."""
 _SELECTED = re.compile(r"parseJson\(string_value\)(?P<keys>(\[[^\]]+\])*)")
 _KEY = re.compile(r"\[(?:\"([^\"]*)\"|'([^']*)'|(\d+))\]")
 

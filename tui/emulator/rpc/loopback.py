@@ -29,7 +29,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on this port of `HOST`, or on any free port if it is in use. Raises OSError."""
+    """Listen on this port of `HOST`, or on any free port if the port is in use. Raises OSError."""
     for candidate in dict.fromkeys((port, 0)):
         # asyncio sends small parts at once (TCP_NODELAY) only if the protocol is set.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -129,7 +129,7 @@ class ProfilesScreen(ListScreen):
             notice.hide()
 
     def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
-        """Return the rules' known errors."""
+        """Return the errors that the rules have found in the profile so far."""
         return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:

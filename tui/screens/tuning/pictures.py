@@ -57,7 +57,7 @@ class TrialPictures(VerticalGroup):
         self._computed: tuple[object, Content] | None = None
         self._computing: object = None
         self._drawn: tuple[object, ...] | None = None
-        """The data of the picture. The chart itself follows the size."""
+        """Data of the drawn picture. The chart redraws itself when its size changes."""
 
     def compose(self) -> Iterable[Widget]:
         yield self._chart

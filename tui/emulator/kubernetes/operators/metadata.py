@@ -52,7 +52,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def is_controlled_by(obj: Obj, owner: Obj) -> bool:
-    """Return whether `owner`, not just an object of its name, controls the object."""
+    """Return whether `owner` controls the object; another object with the owner's name does not count."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == uid_of(owner)
 
