@@ -1,4 +1,4 @@
-"""Decides from the evidence which failure came first, what it led to, and how sure that is."""
+"""Decides from the evidence which failure came first, which failures followed, and with what confidence."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tui.domain.diagnosis.stream import GIVEN_UP
 from tui.domain.diagnosis.verdict import Shown, Verdict
 
 SURVIVED = 2
-"""Number of further steps of a stream after which an error was survived."""
+"""Number of further steps of a stream that show that the stream survived an error."""
 SURVIVED_ELSEWHERE = 4
-"""Number of further steps of other replicas after which an error was survived."""
+"""Number of further steps of other replicas that show that the job survived an error."""
 HEALTHY_LINES = 25
 HEALTHY_TIME = 60.0
 """Ordinary lines, and seconds, of a replica after an error that make the error doubtful."""
 CLOCKS = 2.0
-"""Seconds by which clocks of replicas may differ unnoticed."""
+"""Maximum undetected difference between the clocks of replicas, in seconds."""
 TOGETHER = 2.0
-"""Seconds within which a launcher's word decides between two errors."""
+"""Maximum time between two errors, in seconds, for which a launcher's report decides which was first."""
 MOST_CASCADE = 5
 _PROBES = frozenset(
     {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
@@ -50,7 +50,7 @@ class _Decision:
         self._rules = rules
         self._offsets = clock_offsets(findings.replicas.values())
         self._failing = job.failed or (not job.state and bool(findings.pointers))
-        """Whether anything but an error's own line says that the run failed."""
+        """Return whether evidence other than an error's own line shows that the run failed."""
         self._platform = rules.first(job.error, "platform") if job.error else None
 
     def verdict(self) -> Verdict:
@@ -116,7 +116,7 @@ class _Decision:
         return any(_RETRIED.search(text) for text in near)
 
     def _passed(self, evidence: Evidence) -> bool:
-        """Whether other replicas trained on for long after an error, on the shared clock."""
+        """Return whether other replicas continued to train for long after an error, on the shared clock."""
         start = self._order(evidence)
         return any(
             sum(self._placed(activity.name, line) > start for _, line in activity.lately)
@@ -126,7 +126,8 @@ class _Decision:
         )
 
     def _strength(self, evidence: Evidence) -> int:
-        """3 for a rule that proves, 2 for a raised exception, 1 for a sign, 0 for a doubtful one."""
+        """Return the strength of an error: 3 for a rule that proves a failure, 2 for a raised exception, 1
+        for a sign, 0 for a doubtful sign."""
         match = evidence.match
         if match is not None:
             strength = (
@@ -141,7 +142,7 @@ class _Decision:
         return max(strength, 0)
 
     def _lived_on(self, evidence: Evidence) -> bool:
-        """Whether the replica wrote ordinary lines for long afterwards."""
+        """Return whether the replica wrote ordinary lines for long after the error."""
         activity, at = self._findings.replicas[evidence.replica], evidence.line
         last = activity.last_ordinary
         if last is None or last.index <= at.index:
@@ -172,12 +173,12 @@ class _Decision:
         )
 
     def _named(self) -> str:
-        """The replica that the service's error names; "" if it names none."""
+        """Return the replica that the service's error names, or "" if the error names none."""
         match = REPLICA.search(self._job.error)
         return match["replica"] if match is not None else ""
 
     def _first(self, candidates: list[Evidence]) -> Evidence | None:
-        """The first failure; a launcher's word decides between failures at about the same time."""
+        """Return the first failure; a launcher's report decides between failures at about the same time."""
         if not candidates:
             return None
         first = candidates[0]
@@ -188,7 +189,7 @@ class _Decision:
         return self._rooted(first, candidates)
 
     def _rooted(self, evidence: Evidence, candidates: list[Evidence]) -> Evidence:
-        """The exception of a chain that tells the cause."""
+        """Return the exception of a chain that shows the cause."""
         later = [c for c in candidates if c.cause is evidence]
         while later:
             following = later[0]
@@ -320,7 +321,8 @@ class _Decision:
         return activity.last if activity is not None else None
 
     def _cancelled(self) -> Verdict:
-        """A job that a user cancelled did not fail, whatever its programs write when they are ended."""
+        """Return the verdict on a cancelled job: the job did not fail, regardless of its programs' last
+        lines."""
         sign = next(
             (
                 e
@@ -352,7 +354,7 @@ class _Decision:
         return [(name, number) for name, number in dict.fromkeys(ended) if number]
 
     def _lost(self) -> Verdict | None:
-        """A replica that a signal ended without a line that says why."""
+        """Return the verdict on a replica that a signal ended without a line that gives the reason."""
         killed = [(name, number) for name, number in self._killed() if number not in {15, 2}]
         # After a process aborts itself, its own words tell more than the signal.
         killed = [(name, number) for name, number in killed if number not in {6}]
@@ -385,7 +387,7 @@ class _Decision:
         )
 
     def _silent_since(self, name: str) -> float:
-        """The time of a replica's last line on the shared clock."""
+        """Return the time of a replica's last line on the shared clock."""
         last = self._last_of(name)
         if last is None or last.time is None:
             return float("inf")
@@ -430,7 +432,7 @@ class _Decision:
         )
 
     def _by_exit(self) -> Verdict | None:
-        """The exit code alone, where it tells anything."""
+        """Return the verdict from the exit code alone, if the code has a meaning."""
         ended = {name: end.exit_code for name, end in self._job.replicas.items() if end.exit_code}
         if (match := REPLICA.search(self._job.error)) is not None:
             ended = {match["replica"]: int(match["code"]), **ended}

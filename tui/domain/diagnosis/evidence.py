@@ -1,4 +1,4 @@
-"""What the reader found in a log: errors, launchers' pointers, and each replica's activity."""
+"""The evidence in a log: errors, launchers' pointers, and each replica's activity."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ class Evidence:
     first: LogLine | None = None
     """First line of the traceback."""
     chain: str = ""
-    """`direct` or `during` if an earlier exception of the chain led to this one."""
+    """`direct` or `during` if an earlier exception of the chain led to this exception."""
     cause: Evidence | None = None
     """The earlier exception of the chain."""
     quoted: bool = False
     """Whether the text only quotes an exception within a sentence."""
     logged: bool = False
-    """Whether a logger wrote the exception, below the severity of an error or as one that is handled."""
+    """Whether a logger wrote the exception below the severity of an error, or as a handled exception."""
     before: tuple[LogLine, ...] = ()
     after: list[LogLine] = field(default_factory=list)
     step: int | None = None
-    """Last step of the replica before it."""
+    """Last step of the replica before the error."""
     ordinary: int = 0
-    """Number of ordinary lines of the replica before it."""
+    """Number of ordinary lines of the replica before the error."""
 
     @property
     def replica(self) -> str:
@@ -83,7 +83,7 @@ class Evidence:
 
 @dataclass(slots=True)
 class Pointer:
-    """What a launcher says about the process that failed first."""
+    """A launcher's report about the process that failed first."""
 
     line: LogLine
     rank: int | None = None
@@ -91,12 +91,12 @@ class Pointer:
     code: int | None = None
     host: str = ""
     first: bool = False
-    """Whether the launcher calls it the first failure."""
+    """Whether the launcher calls this failure the first."""
 
 
 @dataclass(slots=True)
 class Activity:
-    """What one replica did over time."""
+    """The activity of one replica over time."""
 
     name: str
     order: int
@@ -120,7 +120,7 @@ class Activity:
 
 @dataclass(slots=True)
 class Findings:
-    """All that a log tells."""
+    """All evidence in a log."""
 
     evidence: list[Evidence] = field(default_factory=list)
     pointers: list[Pointer] = field(default_factory=list)

@@ -33,7 +33,7 @@ def signal_of(code: int | None) -> int:
 
 
 def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
-    """What the end of a replica tells without any line that explains it; no cause if nothing."""
+    """Return the verdict on the end of a replica that no line explains; without a cause if the end shows none."""
     who = replica or "A process"
     if not signal:
         return _exit(code, who)
@@ -97,7 +97,7 @@ _FAMILIES = {
 
 
 def _exit(code: int, who: str) -> Verdict:
-    """An exit code that the kernel, a shell or the trainer documents."""
+    """Return the verdict on an exit code that the kernel, a shell or the trainer documents."""
     own = code - 128 if code - 128 in _FAMILIES and code > 190 else code
     if own not in _FAMILIES:
         return Verdict("")

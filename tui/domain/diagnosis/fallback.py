@@ -19,7 +19,7 @@ CERTAIN = frozenset(
         "TabError", "RecursionError", "NotImplementedError",
     }
 )  # fmt: skip
-"""Exceptions that are errors of the code wherever they are raised."""
+"""Exceptions that are errors of the code, regardless of where the code raises them."""
 _OTHER = {
     "ModuleNotFoundError": ("package", "no", "Build the package into the image."),
     "ImportError": ("package", "no", "Pin the versions that the code was written for."),
@@ -48,7 +48,7 @@ _ADVICE = "Mend the line that the traceback names."
 
 
 def exception_cause(evidence: Evidence) -> str:
-    """The exception and its message, with the user's file and line if known."""
+    """Return the exception and its message, with the user's file and line if known."""
     message = " ".join(evidence.message.split())
     words = f"{evidence.exception}: {message}" if message else evidence.exception
     if not evidence.exception:
@@ -63,7 +63,7 @@ def exception_cause(evidence: Evidence) -> str:
 
 
 def exception_family(evidence: Evidence) -> tuple[str, str, str]:
-    """The family, retry and next step of an exception that no rule knows."""
+    """Return the family, retry and next step of an exception that no rule knows."""
     known = _OTHER.get(evidence.exception)
     if known is not None:
         return known
