@@ -33,7 +33,7 @@ def signal_of(code: int | None) -> int:
 
 
 def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
-    """Return the verdict on the end of a replica that no line explains; without a cause if the end shows none."""
+    """Return the verdict on a replica's end that no line explains; without a cause if the end shows none."""
     who = replica or "A process"
     if not signal:
         return _exit(code, who)
