@@ -3,6 +3,7 @@ date from 2026-08-22 (documentation crawl); a response of the service overrides 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -238,3 +239,12 @@ ACCELERATOR_TYPES = (
     "TPU_V5_LITEPOD",
 )
 """Every name of the enum (docs/facts/vertex.md 1.4)."""
+
+
+def check_metric(metric: str) -> None:
+    """Raise ValueError for an unknown metric. The error names the metric and similar known metrics."""
+    known, metric = all_quota_metrics(), metric.removeprefix(f"{SERVICE}/")
+    if metric not in known:
+        near = difflib.get_close_matches(metric, known, 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"{metric!r} must be a training quota metric{hint}")

@@ -118,7 +118,7 @@ def scarcity(targets: Targets, options: Options | None) -> Answer:
 
     active = targets.parts.running.scarcity
     if options is not None:
-        from tui.emulator.vertex.quota import check_metric  # noqa: PLC0415
+        from tui.domain.vertex.catalog import check_metric  # noqa: PLC0415
 
         if options["quota"] not in {"", "*", None}:
             check_metric(options["quota"])

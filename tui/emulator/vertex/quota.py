@@ -8,7 +8,6 @@ refuses that job, and with `queue_beyond_quota` it stays QUEUED (docs/facts/vert
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from types import MappingProxyType
 from google.cloud.aiplatform_v1.types import accelerator_type
 
 from tui.domain.core.quota import UNLIMITED
-from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
+from tui.domain.vertex.catalog import SERVICE, check_metric, quota_metrics
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.faults.scarcity import quota_refusal
 from tui.emulator.messages import Pb
@@ -181,15 +180,6 @@ def check_quotas(config: EmulatorConfig) -> None:
             raise ConfigError(
                 f"config.yaml: quotas: {key}: {limit} must be a limit: 0 or more, or -1 for unlimited"
             )
-
-
-def check_metric(metric: str) -> None:
-    """Raise ValueError for an unknown metric. The error names the metric and similar known metrics."""
-    known, metric = all_quota_metrics(), metric.removeprefix(f"{SERVICE}/")
-    if metric not in known:
-        near = difflib.get_close_matches(metric, known, 3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"{metric!r} must be a training quota metric{hint}")
 
 
 def describe_lack(
