@@ -166,13 +166,17 @@ def test_three_interruptions_of_a_real_run() -> None:
     reported = [sample for e in entries if (sample := training_step(e.timestamp, e.json)) is not None]
     milestones = [milestone for e in entries if (milestone := milestone_of(e)) is not None]
     begin, end = entries[0].timestamp, entries[-1].timestamp
-    whole = attempts_of(begin, end, end, milestones, reported)
+    whole = attempts_of(begin, end, end, milestones, reported, outcome="succeeded")
     assert sum(whole.seconds.values()) == pytest.approx((end - begin).total_seconds())
     assert [(a.last_step, a.resumed_from, a.lost_steps) for a in whole.attempts] == [
         (63, None, 0), (128, 63, 8), (179, 120, 0), (240, 179, 0),
     ]  # fmt: skip
-    causes = [a.interrupted_by.text for a in whole.attempts if a.interrupted_by is not None]
+    for attempt in whole.attempts:
+        assert attempt.end is not None
+        assert sum(attempt.seconds.values()) == pytest.approx((attempt.end - attempt.begin).total_seconds())
+    causes = [attempt.outcome for attempt in whole.attempts]
     assert "reclaimed" in causes[0] and "exit code 137" in causes[1] and "reclaimed" in causes[2]
+    assert causes[3] == "succeeded"
     (own,) = [line["vxtui"]["goodput"] for line in lines if line.get("vxtui", {}).get("kind") == "done"]
     # The trainer multiplies whole steps by the last duration; the log has the times of every second step.
     assert whole.seconds[TimeBucket.LOST] == pytest.approx(

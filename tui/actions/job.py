@@ -277,6 +277,7 @@ _PANES = (
     _act("spec.previous", "N", "previous", "Previous match", when=("spec", "match")),
     _act("spec.unmask", "u", "unmask", "Show or mask secrets", footer=True, when=("spec", "secrets")),
     _act("spec.copy", "y", "copy", "Copy the specification as shown", footer=True, when=("spec",)),
+    _act("attempts.open", "enter", "whole attempt", "Show the whole attempt", footer=True, when=("attempt",)),
     _act("job_events.copy", "y", "copy", "Copy the event", footer=True, when=("event",)),
     _act(
         "job_events.open",

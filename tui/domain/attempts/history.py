@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from tui.domain.attempts.milestones import Milestone, MilestoneKind
@@ -44,6 +44,8 @@ class JobAttempt:
     lost_steps: int
     """Number of the attempt's steps that a later attempt repeated."""
     interrupted_by: Milestone | None
+    outcome: str
+    """Why it ended: the message of its interruption, or the outcome of the job; "" while it has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class AttemptHistory:
         return sum(attempt.lost_steps for attempt in self.attempts)
 
 
+SUCCEEDED = "succeeded"
 SURVIVED = 3
 """Number of reported steps after which a signal is assumed not to have ended the attempt. A replica that got
 a signal still reports the step in progress."""
@@ -224,8 +227,8 @@ class _Builder:
                 gap += seconds
         self._after_step.clear()
         self._forget_interruption()
-        old.end = self._until
-        begun = _Building(at)
+        old.end = at - timedelta(seconds=gap)
+        begun = _Building(old.end)
         begun.seconds[TimeBucket.RESTART] = gap
         self.attempts.append(begun)
 
@@ -274,12 +277,12 @@ class _Builder:
             counted[source] = counted.get(source, 0.0) - moved
             counted[target] = counted.get(target, 0.0) + moved
 
-    def end(self, at: datetime, *, ended: bool) -> None:
+    def end(self, at: datetime, *, ended: bool, succeeded: bool) -> None:
         """Count the time up to `at`, the job's end or now."""
         passed = max(0.0, (at - self._until).total_seconds()) + self._unclear
         current = self._now
         bucket = TimeBucket.ENDING if ended else _BUCKETS[current.phase]
-        if self._interruption is not None:
+        if self._interruption is not None and not succeeded:
             bucket = TimeBucket.ENDING if ended else TimeBucket.RESTART
             current.interrupted_by = self._interruption
         current.seconds[bucket] += passed
@@ -295,9 +298,11 @@ def attempts_of(
     now: datetime,
     milestones: Iterable[Milestone],
     steps: Sequence[TrainingStep],
+    *,
+    outcome: str = "",
 ) -> AttemptHistory:
     """Return the attempts of a job that was created at `begin` and ended at `end`, or `None` if it still
-    runs. `steps` are in time order."""
+    runs. `steps` are in time order; `outcome` is the job's, e.g. `SUCCEEDED`."""
     last = end or now
     builder = _Builder(begin)
     coming = iter(steps)
@@ -309,7 +314,7 @@ def attempts_of(
             step = next(coming, None)
         if event is not None and event.timestamp <= last:
             builder.add(event)
-    builder.end(last, ended=end is not None)
+    builder.end(last, ended=end is not None, succeeded=outcome == SUCCEEDED)
     return AttemptHistory(
         tuple(
             JobAttempt(
@@ -322,7 +327,14 @@ def attempts_of(
                 attempt.resumed_from,
                 attempt.lost_steps,
                 attempt.interrupted_by,
+                _outcome(attempt, outcome),
             )
             for number, attempt in enumerate(builder.attempts, 1)
         )
     )
+
+
+def _outcome(attempt: _Building, outcome: str) -> str:
+    if attempt.interrupted_by is not None:
+        return attempt.interrupted_by.text
+    return outcome if attempt.end is not None else ""

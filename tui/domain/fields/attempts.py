@@ -22,7 +22,7 @@ def duration(attempt: JobAttempt, *buckets: TimeBucket) -> timedelta:
 
 def _spent(attempt: JobAttempt, *buckets: TimeBucket, tone: Tone = Tone.NORMAL) -> Cell:
     time = duration(attempt, *buckets)
-    return Cell(age(time), tone) if time else NONE
+    return Cell(age(time), tone) if time >= timedelta(seconds=1) else NONE
 
 
 def _steps(attempt: JobAttempt) -> Cell:
@@ -37,9 +37,8 @@ def _lost(attempt: JobAttempt) -> Cell:
 
 
 def _why(attempt: JobAttempt) -> Cell:
-    if attempt.interrupted_by is None:
-        return NONE if attempt.end is None else Cell("ended", Tone.MUTED)
-    return Cell(plain(attempt.interrupted_by.text), Tone.WARNING)
+    tone = Tone.WARNING if attempt.interrupted_by is not None else Tone.MUTED
+    return Cell(plain(attempt.outcome), tone) if attempt.outcome else NONE
 
 
 ATTEMPT_FIELDS: tuple[Field[JobAttempt], ...] = (
@@ -67,10 +66,10 @@ ATTEMPT_FIELDS: tuple[Field[JobAttempt], ...] = (
         help="Step of the checkpoint from which it resumed"),
     Field("lost", "LOST STEPS", 10, max_width=18, right=True, cell=_lost,
         json=lambda attempt: attempt.lost_steps, json_key="lost_steps",
-        help="Number of its steps that were done again"),
+        help="Number of its steps that are lost, because a later attempt resumed from an earlier step"),
     Field("why", "WHY IT ENDED", 20, flex=True, cell=_why,
-        json=lambda attempt: None if attempt.interrupted_by is None else attempt.interrupted_by.text,
-        json_key="interrupted_by", help="The message of its interruption"),
+        json=lambda attempt: attempt.outcome or None, json_key="outcome",
+        help="Why it ended: the message of its interruption, or the outcome of the job"),
     Field("seconds", json=lambda attempt: bucket_seconds(attempt.seconds),
         help="Seconds by bucket: `restart`, `queued`, `provisioning`, `image`, `starting`, `rendezvous`, "
         "`checkpoint load`, `training`, `checkpoint`, `evaluation`, `lost work`, `ending`"),

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
+from textual import on
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.attempts.history import AttemptHistory, TimeBucket
+from tui.actions.registry import Action
+from tui.domain.attempts.history import AttemptHistory, JobAttempt, TimeBucket
 from tui.domain.core.formatting import age
-from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING, attempts_words
+from tui.domain.core.text import plain
+from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING, attempts_words, bucket_seconds
 from tui.domain.fields.field import columns
+from tui.screens.dialogs.message import MessageScreen
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.table.cells import row_cells
@@ -35,6 +39,7 @@ _LINES = {
 class AttemptsPane(JobPane):
     """The Attempts tab."""
 
+    SCOPE = "attempts"
     EXTRA = ("table",)
     TITLE = "Attempts"
     NEEDS = Changed.EVENTS | Changed.JOB | Changed.TRAINING_STEPS
@@ -65,6 +70,33 @@ class AttemptsPane(JobPane):
         if history is None:
             return Content("")
         return Content.styled(attempts_words(history), "$text-muted")
+
+    @property
+    def current(self) -> JobAttempt | None:
+        """The attempt under the cursor."""
+        history = self.feed.attempts()
+        attempts = history.attempts if history is not None else ()
+        return next((attempt for attempt in attempts if f"{attempt.number}" == self.table_view.cursor), None)
+
+    def unmet(self, condition: str, action: Action) -> str:
+        if condition == "attempt":
+            return "" if self.current else "No attempt is selected."
+        return super().unmet(condition, action)
+
+    @on(Table.Chosen)
+    def _opened(self, event: Table.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Show the whole attempt."""
+        attempt = self.current
+        if attempt is not None:
+            spent = [
+                f"{name:<16} {seconds:,.1f} s" for name, seconds in bucket_seconds(attempt.seconds).items()
+            ]
+            text = "\n".join([plain(attempt.outcome) or "has not ended", "", *spent])
+            self.app.push_screen(MessageScreen(f"Attempt {attempt.number}", text))
 
     def tick(self) -> None:
         job = self.feed.job

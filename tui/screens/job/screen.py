@@ -55,7 +55,7 @@ class JobScreen(FrameScreen):
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
     BINDINGS = bindings(
-        "logs", "replicas", "tasks", "pipeline", "trials", "metrics", "spec", "job_events", "job"
+        "logs", "replicas", "tasks", "pipeline", "trials", "metrics", "attempts", "spec", "job_events", "job"
     )
 
     def __init__(

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tui.domain.attempts.history import AttemptHistory, attempts_of
 from tui.domain.attempts.milestones import Milestone, milestone_of
+from tui.domain.attempts.outcome import outcome_of
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.training_progress import TrainingStep
@@ -41,9 +42,12 @@ class JobMilestones:
         if job.create_time is None:
             return None
         end = job.end_time or now
-        made_of = (len(self._by_line), len(steps), job.end_time, int(end.timestamp() / SECONDS_CURRENT))
+        current = int(end.timestamp() / SECONDS_CURRENT)
+        made_of = (len(self._by_line), len(steps), job.end_time, job.error, current)
         if self._history is None or self._history[0] != made_of:
             milestones = self._by_line.values()
-            history = attempts_of(job.create_time, job.end_time, now, milestones, steps)
+            history = attempts_of(
+                job.create_time, job.end_time, now, milestones, steps, outcome=outcome_of(job)
+            )
             self._history = made_of, history
         return self._history[1]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from tui.backends.interface import Backend, BackendError
 from tui.domain.attempts.history import AttemptHistory, attempts_of
 from tui.domain.attempts.milestones import milestone_of
+from tui.domain.attempts.outcome import outcome_of
 from tui.domain.core.job import Job
 
 
@@ -21,4 +22,6 @@ async def read_attempts(backend: Backend, job: Job) -> AttemptHistory | None:
         # The progress is read too, and reports the error.
         return None
     milestones = [milestone for entry in entries if (milestone := milestone_of(entry)) is not None]
-    return attempts_of(job.create_time, job.end_time, datetime.now(UTC), milestones, steps)
+    return attempts_of(
+        job.create_time, job.end_time, datetime.now(UTC), milestones, steps, outcome=outcome_of(job)
+    )
