@@ -17,6 +17,8 @@ from tui.config.settings import Settings
 from tui.domain.core.job import JobError
 from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.job.attempts import AttemptsPane
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.metrics import MetricsPane
@@ -206,6 +208,24 @@ async def test_events_lead_to_the_log_of_their_moment(tmp_path: Path) -> None:
             pilot,
             lambda: logs.log_view.cursor and "checkpoint" in line_text(logs.log_view.cursor),
             "the moment",
+        )
+
+
+async def test_an_interrupted_run_shows_its_attempts(tmp_path: Path) -> None:
+    backend = backend_of(log=False)
+    backend.say(event(1, "phase", "rank 0 ended with code 137", phase="restarting"))
+    backend.say(event(2, "phase", "node 0 waits", phase="rendezvous"))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await pilot.press("A")
+        pane = screen.pane
+        assert isinstance(pane, AttemptsPane)
+        await until(pilot, lambda: pane.table_view.keys == ["1", "2"], "two attempts")
+        assert pane.table_view._rows["1"]["why"].plain == "rank 0 ended with code 137"
+        assert pane.status().plain.startswith("2 attempts")
+        await pilot.press("g", "enter")
+        await until(pilot, lambda: isinstance(screen.app.screen, MessageScreen), "the whole attempt")
+        assert "rank 0 ended with code 137" in str(
+            screen.app.screen.query_one("#text Static", Static).render()
         )
 
 
