@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from statistics import median
 
@@ -26,9 +27,12 @@ CLOCKS = 2.0
 TOGETHER = 2.0
 """Maximum time between two errors, in seconds, for which a launcher's report decides which was first."""
 MOST_CASCADE = 5
+SERVICE = "service"
+"""Name under which the service's own entries stand in a log."""
 _PROBES = frozenset(
     {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
 )
+_WORD = re.compile(r"[\w-]+")
 _RETRIED = re.compile(
     r"[Rr]etry(?:ing)?\b|[Ww]ill retry|re-try|[Ff]all(?:ing)? ?back|[Ss]kipping|[Ii]gnoring"
     r"|[Cc]ontinuing (?:with|anyway|without)|[Aa]ttempt [1-9] ?(?:/|of) ?\d"
@@ -48,10 +52,26 @@ class _Decision:
         self._findings = findings
         self._job = job
         self._rules = rules
+        self._evidence = self._without_copies()
         self._offsets = clock_offsets(findings.replicas.values())
+        handled = [e for e in self._evidence if e.exception and self._handles(e)]
+        kinds, equal = Counter(map(_kind, handled)), Counter(map(_kind, self._evidence))
+        self._handled = {kind for kind, count in kinds.items() if 2 * count > equal[kind]}
+        self._handled |= {_kind(e) for e in handled if self._survived(e)}
+        """Exceptions that some process handled or survived: equal ones of other processes prove nothing."""
         self._failing = job.failed or (not job.state and bool(findings.pointers))
         """Return whether evidence other than an error's own line shows that the run failed."""
         self._platform = rules.first(job.error, "platform") if job.error else None
+
+    def _without_copies(self) -> list[Evidence]:
+        """Return the evidence without what the service's entries quote of a replica's log."""
+        errors = self._findings.evidence
+        logged = {(e.exception, e.message) for e in errors if e.replica != SERVICE} | {("", "")}
+        return [
+            e
+            for e in errors
+            if e.replica != SERVICE or not e.frames or (e.exception, e.message) not in logged
+        ]
 
     def verdict(self) -> Verdict:
         job = self._job
@@ -59,20 +79,20 @@ class _Decision:
             return Verdict("", "none", confidence=0.95)
         if job.state in {"CANCELLED", "CANCELLING"} and not self._platform:
             return self._cancelled()
-        roots = [evidence for evidence in self._findings.evidence if self._fatal(evidence)]
+        roots = [evidence for evidence in self._evidence if self._fatal(evidence)]
         roots.sort(key=self._order)
         strong = [evidence for evidence in roots if self._strength(evidence) >= 2]
         platform = self._platform
         if platform is not None and platform.rule.sure and platform.rule.role == "root":
             return self._of_platform(platform, strong)
-        fresh = [evidence for evidence in strong if not self._passed(evidence)]
+        fresh = [evidence for evidence in strong if self._pointed(evidence) or not self._passed(evidence)]
         root = self._first(fresh)
         if root is not None:
             return self._of_root(root, fresh)
         lost = self._lost()
         if lost is not None:
             return lost
-        weak = self._first([evidence for evidence in roots if self._strength(evidence) == 1])
+        weak = self._first([e for e in roots if self._strength(e) == 1 and not self._doubtful(e)])
         if weak is not None and (self._failing or self._ends(weak)):
             return self._of_root(weak, [weak])
         passed = self._first([e for e in strong if self._pointed(e)][-1:] or strong[-1:])
@@ -137,9 +157,31 @@ class _Decision:
                 strength = 1
         else:
             strength = 1 if evidence.quoted else 2
-        if evidence.logged or self._lived_on(evidence):
+        if self._doubtful(evidence):
             strength -= 2
         return max(strength, 0)
+
+    def _doubtful(self, evidence: Evidence) -> bool:
+        """Return whether the program, or an equal one, handled or survived the error."""
+        return self._handles(evidence) or _kind(evidence) in self._handled
+
+    def _handles(self, evidence: Evidence) -> bool:
+        """Return whether the program handled or survived the error. The last words of a replica ended it."""
+        announced = evidence.announced and (self._followers(evidence) > 0 or self._outlived(evidence))
+        return evidence.logged or announced or self._survived(evidence) or self._lived_on(evidence)
+
+    def _outlived(self, evidence: Evidence) -> bool:
+        """Return whether the replica raised another exception later."""
+        return any(
+            e.frames and e.replica == evidence.replica and not e.logged and e.role != "teardown"
+            for e in self._evidence
+            if e.line.index > evidence.line.index and _kind(e) != _kind(evidence) and e.cause is not evidence
+        )
+
+    def _followers(self, evidence: Evidence) -> int:
+        """Return the number of ordinary lines that the replica wrote after the error."""
+        activity = self._findings.replicas[evidence.replica]
+        return activity.count - activity.busy - evidence.ordinary
 
     def _lived_on(self, evidence: Evidence) -> bool:
         """Return whether the replica wrote ordinary lines for long after the error."""
@@ -147,7 +189,7 @@ class _Decision:
         last = activity.last_ordinary
         if last is None or last.index <= at.index:
             return False
-        lines = activity.count - activity.busy - evidence.ordinary
+        lines = self._followers(evidence)
         if at.time is not None and last.time is not None:
             return lines >= 3 and last.time - at.time > HEALTHY_TIME
         return lines >= HEALTHY_LINES
@@ -175,7 +217,14 @@ class _Decision:
     def _named(self) -> str:
         """Return the replica that the service's error names, or "" if the error names none."""
         match = REPLICA.search(self._job.error)
-        return match["replica"] if match is not None else ""
+        if match is not None:
+            return match["replica"]
+        ends = self._job.replicas
+        words = set(_WORD.findall(self._job.error))
+        named = [name for name in ends if name in words]
+        failed = (name for name, end in ends.items() if end.exit_code not in {None, 0, 143})
+        named += [name for name in failed if name.rpartition("-")[0] in words]
+        return named[0] if named else ""
 
     def _first(self, candidates: list[Evidence]) -> Evidence | None:
         """Return the first failure; a launcher's report decides between failures at about the same time."""
@@ -193,9 +242,9 @@ class _Decision:
         later = [c for c in candidates if c.cause is evidence]
         while later:
             following = later[0]
-            if evidence.match is None and (
-                following.match is not None or (following.chain == "during" and evidence.exception in _PROBES)
-            ):
+            if following.match is not None and (evidence.match is None or following.chain == "direct"):
+                return self._rooted(following, candidates)
+            if evidence.match is None and following.chain == "during" and evidence.exception in _PROBES:
                 return following
             later = [c for c in candidates if c.cause is following]
         return evidence
@@ -250,7 +299,7 @@ class _Decision:
             confidence += 0.08
         elif named and named != root.replica:
             confidence -= 0.12
-        if self._lived_on(root) or root.logged or self._passed(root):
+        if self._doubtful(root) or self._passed(root):
             confidence -= 0.2
         if not self._failing and not self._ends(root):
             confidence -= 0.3
@@ -273,7 +322,7 @@ class _Decision:
         start = self._order(root) if root is not None else (float("-inf"), -1)
         lines: dict[str, LogLine] = {}
         count = 0
-        for evidence in self._findings.evidence:
+        for evidence in self._evidence:
             if (
                 evidence is root
                 or self._survived(evidence)
@@ -324,11 +373,7 @@ class _Decision:
         """Return the verdict on a cancelled job: the job did not fail, regardless of its programs' last
         lines."""
         sign = next(
-            (
-                e
-                for e in self._findings.evidence
-                if e.match is not None and e.match.rule.family == "user-cancel"
-            ),
+            (e for e in self._evidence if e.match is not None and e.match.rule.family == "user-cancel"),
             None,
         )
         return Verdict(
@@ -395,10 +440,10 @@ class _Decision:
 
     def _of_cascade(self) -> Verdict | None:
         """The replica that wrote no consequence, or fell silent first, where only consequences are logged."""
-        cascades = [e for e in self._findings.evidence if e.role == "cascade" and not self._survived(e)]
+        errors = [e for e in self._evidence if e.role == "cascade" and not self._survived(e)]
+        cascades = [e for e in errors if not self._handles(e)] or [e for e in errors if not self._lived_on(e)]
         if not cascades:
             return None
-        cascades = [e for e in cascades if not e.logged] or cascades
         cascades.sort(key=self._order)
         first = cascades[0]
         affected = {e.replica for e in cascades}
@@ -463,6 +508,12 @@ _EMPTY = (
 _READ_ON = (
     "Nothing in the log tells why. Read its last lines, and the events of the replica that ended first."
 )
+
+
+def _kind(evidence: Evidence) -> tuple[str, str, str]:
+    """Return what equal exceptions of different processes have in common."""
+    where = evidence.frames[-1].words if evidence.frames else ""
+    return (evidence.exception, evidence.message[:80], where)
 
 
 def _index(line: LogLine) -> int | None:

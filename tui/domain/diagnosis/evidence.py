@@ -58,6 +58,8 @@ class Evidence:
     """Whether the text only quotes an exception within a sentence."""
     logged: bool = False
     """Whether a logger wrote the exception below the severity of an error, or as a handled exception."""
+    announced: bool = False
+    """Whether the line before says that the program handled an error."""
     before: tuple[LogLine, ...] = ()
     after: list[LogLine] = field(default_factory=list)
     step: int | None = None

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from tui.domain.core.replica import short_name
@@ -35,6 +36,10 @@ _PREFIX = re.compile(
     rf"(?:\[(?:pod/)?(?P<r1>[\w.-]*{_NAME}[\w.-]*)(?:/[\w.-]+)?\]:?|(?P<r2>{_NAME})\s*(?:\||:(?=\s)|\s))\s?"
     rf"(?:\[?(?P<t2>{_STAMP})\]?\s+(?=\S))?"
 )
+_GCLOUD = re.compile(
+    rf"(?P<severity>[A-Z]{{4,9}})\t(?P<t1>{_STAMP}(?: [+-]\d{{4}})?)\t(?P<r1>[\w.-]{{1,100}})\t"
+)
+"""A line that `gcloud ai custom-jobs stream-logs` prints."""
 _SHORT = re.compile(r"(?P<t1>\d\d:\d\d:\d\d\.\d{3}) (?P<r1>\d+-\d+|service) +[!▲ ] ")
 _LEADING = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(Z|[+-]\d\d:?\d\d)?")
 
@@ -58,6 +63,11 @@ def _plain(index: int, text: str, known: Mapping[str, str], only: str) -> LogLin
     """Read the replica and the time that may stand before a line."""
     first = text[:1]
     if first.isdigit() or first == "[" or (first.isalpha() and "-" in text[:90]):
+        streamed = _GCLOUD.match(text)
+        if streamed is not None:
+            severity, name = severity_number(streamed["severity"]) or 0, streamed["r1"]
+            name = known.get(name, name)
+            return LogLine(index, seconds(streamed["t1"]), name, severity, text[streamed.end() :])
         match = _PREFIX.match(text) or _SHORT.match(text)
         if match is not None:
             groups = match.groupdict()
@@ -142,7 +152,7 @@ def seconds(stamp: str) -> float | None:
 
 
 def array_lines(text: str) -> list[LogLine]:
-    """Read a JSON array of entries, in the order of their times. Raises NoLog."""
+    """Read a JSON array of entries. Raises NoLog."""
     try:
         entries = decode_json(text)
     except ValueError as error:
@@ -151,13 +161,13 @@ def array_lines(text: str) -> list[LogLine]:
         raise NoLog("a JSON array must have entries of a log, each an object")
     if len(entries) > MOST_ENTRIES:
         raise NoLog(f"it has more than {MOST_ENTRIES:,} entries; JSON lines may have any number")
-    lines = [line for index, entry in enumerate(entries) if (line := entry_line(index, entry)) is not None]
-    return in_time(lines)
+    return [line for index, entry in enumerate(entries) if (line := entry_line(index, entry)) is not None]
 
 
 def in_time(lines: list[LogLine]) -> list[LogLine]:
     """Return lines in the order of their times; a line without a time stays behind the one before it."""
-    if len(lines) > 1 and (lines[0].time or 0) > (lines[-1].time or 0):
+    steps = [(b.time or 0) - (a.time or 0) for a, b in pairwise(lines)]
+    if sum(step < 0 for step in steps) > sum(step > 0 for step in steps):
         lines = lines[::-1]
     latest, keyed = 0.0, []
     for line in lines:

@@ -51,10 +51,12 @@ _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
 _MILD = re.compile(
-    r"\b(?:WARN(?:ING)?|INFO|DEBUG)\b|^\[?W(?:\d{3,4})? |[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
+    r"(?<!NCCL )\b(?:WARN(?:ING)?|INFO|DEBUG)\b|^\[?W(?:\d{3,4})? "
+    r"|[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
 )
 _HANDLED = re.compile(
     r"[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
+    r"|\b[Cc]aught\b|could not be imported|will not be (?:enabled|used|available)|is unavailable"
     r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
 )
 GIVEN_UP = re.compile(
@@ -100,6 +102,7 @@ class _Traceback:
     prefix: str
     chain: str
     handled: bool
+    announced: bool
     frames: list[TracebackFrame] = field(default_factory=list)
     age: int = 0
 
@@ -118,6 +121,8 @@ class Stream:
         self._handled_time: float | None = None
         self._handled_at = -2
         """Number of the last line that says that an error is handled."""
+        self._ignored = False
+        """Whether that line is the interpreter's `Exception ignored in`."""
         self._root = False
 
     @property
@@ -150,8 +155,9 @@ class Stream:
     def _begin(self, prefix: str, line: LogLine) -> None:
         if len(self._open) >= MOST_OPEN:
             self._open.pop(0)
-        handled = _mild(prefix) or self._handled_before(line)
-        self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled))
+        announced = self._handled_before(line)
+        handled = _mild(prefix) or (announced and self._ignored)
+        self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled, announced))
         self._chain = ""
 
     def _handled_before(self, line: LogLine) -> bool:
@@ -191,10 +197,13 @@ class Stream:
         self, match: re.Match[str], line: LogLine, rules: Rules, traceback: _Traceback | None
     ) -> Evidence:
         name, message, body = match["type"], match["message"] or "", match.string
-        evidence = Evidence(line, body, self.rank, rules.first(body), name.rpartition(".")[2], message)
+        # Advice within the message of an exception is no reason to ignore the exception.
+        rule = next((rule for rule in rules.matches(body) if rule.role not in {"noise", "survived"}), None)
+        fitting = rules.filled(rule, body) if rule is not None else None
+        evidence = Evidence(line, body, self.rank, fitting, name.rpartition(".")[2], message)
         if traceback is not None:
             evidence.frames, evidence.first = tuple(traceback.frames), traceback.first
-            evidence.logged = traceback.handled
+            evidence.logged, evidence.announced = traceback.handled, traceback.announced
             if traceback.chain and self._last is not None and self._last.exception:
                 evidence.chain, evidence.cause = traceback.chain, self._last
         self._last, self._raised_at = evidence, self._number
@@ -205,6 +214,7 @@ class Stream:
         handled = self._handled_before(line)
         if _HANDLED.search(body):
             self._handled_at, self._handled_time = self._number, line.time
+            self._ignored = "ignored in" in body
         saying = _mild(body)
         match = _ALONE.match(body) if body[:1].isalpha() else None
         if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
@@ -213,10 +223,11 @@ class Stream:
             return evidence, True
         fitting = rules.matches(body)
         last = self._last
-        if last is not None and self._continues(last.line, line) and last.match is None and last.exception:
-            refined = next((rule for rule in fitting if rule.role in {"root", "either"}), None)
+        if last is not None and self._continues(last.line, line) and last.exception:
+            noise = bool(fitting) and fitting[0].role in {"noise", "survived"}
+            refined = None if noise else next((r for r in fitting if _proof(r) > _proof(last.match)), None)
             if refined is not None and not saying:
-                last.match = rules.filled(refined, body)
+                last.match, last.line = rules.filled(refined, body), line
                 last.message = f"{last.message} {body.strip()}"[:MOST_CHARACTERS]
                 return None, True
         if fitting:
@@ -289,8 +300,16 @@ class Stream:
         evidence = Evidence(
             traceback.first, _HEAD, self.rank, frames=tuple(traceback.frames), first=traceback.first
         )
-        evidence.logged = traceback.handled
+        evidence.logged, evidence.announced = traceback.handled, traceback.announced
         return evidence
+
+
+def _proof(fitting: Match | Rule | None) -> int:
+    """Return how much a rule proves: more for a root cause than for a consequence."""
+    rule = fitting.rule if isinstance(fitting, Match) else fitting
+    if rule is None or rule.role not in {"cascade", "either", "root"}:
+        return 0
+    return 1 if rule.role == "cascade" else 2 if rule.role == "either" or not rule.sure else 3
 
 
 def _mild(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.core.text import clip, plain
@@ -59,6 +59,20 @@ class Verdict:
     def sure(self) -> bool:
         """Whether the cause is known rather than likely."""
         return self.confidence >= HIGH
+
+    def at_indexes(self, indexes: Sequence[int]) -> Verdict:
+        """Return the verdict for a log that was read in another order: `indexes` has each line's index."""
+
+        def moved(shown: Shown) -> Shown:
+            line = shown.line
+            return replace(shown, line=replace(line, index=indexes[line.index])) if line.index >= 0 else shown
+
+        return replace(
+            self,
+            line=indexes[self.line] if self.line is not None else None,
+            evidence=[moved(shown) for shown in self.evidence],
+            cascade=[moved(shown) for shown in self.cascade],
+        )
 
     def json(self) -> dict[str, Any]:
         """Return the documented JSON shape."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 
 import click
 
 from tui.config.paths import config_dir
 from tui.domain.diagnosis.decide import decide
-from tui.domain.diagnosis.inputs import BATCH, MOST_TEXT, NoLog, array_lines, job_facts, text_lines
+from tui.domain.diagnosis.inputs import BATCH, MOST_TEXT, NoLog, array_lines, in_time, job_facts, text_lines
 from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
@@ -27,7 +28,8 @@ MOST_JOB = 16 << 20
 MOST_ARRAY = 1 << 30
 """bytes of a JSON array that are read."""
 OWN_RULES = "rules.yaml"
-_WAIT = 1000
+MOST_SORTED = 50_000
+"""Number of lines of a log that are sorted by time; a longer log is read as it comes."""
 _RETRY = {
     "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
     "no": "no, mend the cause first",
@@ -93,13 +95,24 @@ def _facts(path: Path | None) -> JobFacts:
 def diagnose_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
     """Diagnose a file. Raises OSError, NoLog."""
     reader = Reader(rules)
-    for batch in _batches(path, facts):
+    lines = _log_lines(path, facts)
+    first = lines if isinstance(lines, list) else list(islice(lines, MOST_SORTED))
+    rest = iter(()) if isinstance(lines, list) else lines
+    indexes: list[int] = []
+    if isinstance(lines, list) or (len(first) < MOST_SORTED and all(line.time is not None for line in first)):
+        # A log of a service arrives out of order, or newest first: errors are compared in the order of time.
+        ordered = in_time(first)
+        indexes = [line.index for line in ordered]
+        first = [replace(line, index=at) for at, line in enumerate(ordered)]
+    ordered_lines = chain(first, rest)
+    while batch := list(islice(ordered_lines, BATCH)):
         reader.read(batch)
-    return decide(with_message(reader, facts), facts, rules)
+    verdict = decide(with_message(reader, facts), facts, rules)
+    return verdict.at_indexes(indexes) if indexes else verdict
 
 
-def _batches(path: Path, facts: JobFacts) -> Iterator[list[LogLine]]:
-    """Yield the lines of a file in batches. Raises OSError, NoLog."""
+def _log_lines(path: Path, facts: JobFacts) -> list[LogLine] | Iterator[LogLine]:
+    """Return the lines of a file: a list if the file is a JSON array. Raises OSError, NoLog."""
     pieces = _pieces(path)
     start = ""
     for piece in pieces:
@@ -115,12 +128,8 @@ def _batches(path: Path, facts: JobFacts) -> Iterator[list[LogLine]]:
                     f"a JSON array must be smaller than {MOST_ARRAY >> 20} MiB; JSON lines may be larger"
                 )
             text.append(piece)
-        lines = array_lines("".join(text))
-        yield from (lines[at : at + BATCH] for at in range(0, len(lines), BATCH))
-        return
-    lines_read = text_lines(_lines(start, pieces), tuple(facts.replicas))
-    while batch := list(islice(lines_read, BATCH)):
-        yield batch
+        return array_lines("".join(text))
+    return text_lines(_lines(start, pieces), tuple(facts.replicas))
 
 
 def _lines(start: str, pieces: Iterator[str]) -> Iterator[str]:
