@@ -32,6 +32,7 @@ from tui.emulator.interfaces import project_number
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
 
+L4 = {"machine_type": "g2-standard-4", "accelerator_type": "NVIDIA_L4", "accelerator_count": 1}
 PARENT = "projects/p/locations/us-central1"
 NUMBERED = f"projects/{project_number('p')}/locations/us-central1"
 """`PARENT` in the names of jobs, which have the project's number."""

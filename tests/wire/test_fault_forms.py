@@ -19,7 +19,7 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 )
 
 from tests.waiting import until
-from tests.wire.control import PARENT, Clients, emulator, python
+from tests.wire.control import L4, PARENT, Clients, emulator, python
 from tests.wire.training_pipelines_support import Pipelines
 from tui.backends.errors import QuotaExceeded
 from tui.backends.interface import ContextInfo
@@ -85,6 +85,14 @@ class TwoNodes:
             }
         )
         return [entry.text_payload or entry.json_payload["message"] async for entry in pager]
+
+    async def logs_last(self, name: str, start: str) -> None:
+        """Wait until the log ends in an entry that starts so."""
+
+        async def ends_so() -> bool:
+            return any(text.startswith(start) for text in (await self.log(name))[-1:])
+
+        await until(ends_so, start)
 
     async def steps(self, name: str) -> int:
         return sum(text.startswith(("step ", "Epoch ")) for text in await self.log(name))
@@ -154,6 +162,21 @@ async def test_what_a_new_job_lacks(nodes: TwoNodes) -> None:
     log = await nodes.log(name)
     assert log[0] == "Waiting for job to be provisioned." and text in log and log[-1] == "Job failed."
 
+    flex = {"scheduling": {"strategy": "FLEX_START", "max_wait_duration": "1s"}}
+    pool = {**python(nodes.code), "machine_spec": L4}
+    name = str((await nodes.clients.create(pool, pool, spec=flex)).name)
+    await nodes.clients.reach(name, "EXPIRED")
+    state, _, reason, sentence = await nodes.words(name)
+    assert state is JobState.EXPIRED and "max_wait_duration" in reason
+    assert "no free capacity" in sentence
+    flex["scheduling"]["max_wait_duration"] = "86400s"
+    name = str((await nodes.clients.create(pool, pool, spec=flex)).name)
+    await nodes.clients.reach(name, "PENDING")
+    await nodes.fault(do="scarcity")
+    await nodes.moves(name)
+    await nodes.ends(name)
+    nodes.end.unlink()
+
     await nodes.fault(do="scarcity", image=True)
     name = await nodes.create()
     await nodes.clients.reach(name, "FAILED")
@@ -163,8 +186,9 @@ async def test_what_a_new_job_lacks(nodes: TwoNodes) -> None:
 
     await nodes.fault(do="scarcity", delay=600)
     name = await nodes.create()
-    await nodes.clients.reach(name, "PENDING")
-    assert (await nodes.log(name))[-1].startswith("Vertex AI is provisioning job running framework.")
+    provisioning = "Vertex AI is provisioning job running framework."
+    await nodes.logs_last(name, provisioning)
+    assert await nodes.clients.state(name) == "JOB_STATE_PENDING"
     await nodes.clients.jobs.cancel_custom_job(name=name)
     assert (await nodes.words(name))[:2] == (JobState.CANCELLED, 1)
     await nodes.fault(do="scarcity")

@@ -10,7 +10,7 @@ import pytest
 from google.api_core import exceptions
 
 from tests.waiting import until
-from tests.wire.control import PARENT, emulator, pool, processes_of, python
+from tests.wire.control import L4, PARENT, emulator, pool, processes_of, python
 from tests.wire.training_pipelines_support import Pipelines
 from tui.backends.errors import QuotaExceeded
 from tui.backends.vertex.transport.errors import translate
@@ -18,7 +18,6 @@ from tui.emulator.server import Emulator
 
 CPUS = "custom_model_training_cpus"
 FOREVER = "import time; time.sleep(600)"
-L4 = {"machine_type": "g2-standard-4", "accelerator_type": "NVIDIA_L4", "accelerator_count": 1}
 
 
 async def test_a_create_without_quota_is_refused_with_the_metric() -> None:
