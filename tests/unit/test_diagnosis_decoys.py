@@ -95,3 +95,33 @@ def test_the_services_word_names_a_pod(tmp_path: Path) -> None:
         {**FAILED, "error": "Pod workerpool1-0 was evicted: The node was low on resource: ephemeral-storage."}
     )
     assert verdict(tmp_path, "step 3\n", facts).replica == "workerpool1-0"
+
+
+def test_that_a_peer_has_gone_is_no_reason(tmp_path: Path) -> None:
+    rows = entries(
+        ("workerpool1-0", "step 3"),
+        ("workerpool0-0", "step 3"),
+        ("workerpool0-0", "RuntimeError: Connection closed by peer [10.0.0.7]:41003"),
+    )
+    found = verdict(tmp_path, json_lines(rows), job_facts(FAILED))
+    assert (found.cause, found.family) == ("", "unknown")
+
+
+def test_a_replica_that_the_service_ended_is_not_the_reason(tmp_path: Path) -> None:
+    found = verdict(tmp_path, json_lines(entries(("workerpool1-0", "step 3"))), job_facts(FAILED))
+    assert (found.cause, found.family) == ("", "unknown")
+
+
+def test_a_traceback_that_a_logger_recorded_is_survived(tmp_path: Path) -> None:
+    logged = [
+        "ERROR:tensorboard_writer:Failed to flush summaries",
+        HEAD,
+        '  File "/app/tb.py", line 3, in flush',
+        "KeyError: 'histograms'",
+        "rank 1/2 ready",
+    ]
+    rows = entries(
+        *(("workerpool0-0", text) for text in logged), *(("workerpool1-0", text) for text in FATAL)
+    )
+    found = verdict(tmp_path, json_lines(rows), job_facts({**FAILED, "error": ""}))
+    assert found.cause.startswith("TypeError")

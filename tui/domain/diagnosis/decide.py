@@ -57,7 +57,7 @@ class _Decision:
         handled = [e for e in self._evidence if e.exception and self._handles(e)]
         kinds, equal = Counter(map(_kind, handled)), Counter(map(_kind, self._evidence))
         self._handled = {kind for kind, count in kinds.items() if 2 * count > equal[kind]}
-        self._handled |= {_kind(e) for e in handled if self._survived(e)}
+        self._handled |= {_kind(e) for e in handled if self._trained_on(e)}
         """Exceptions that some process handled or survived: equal ones of other processes prove nothing."""
         self._failing = job.failed or (not job.state and bool(findings.pointers))
         """Return whether evidence other than an error's own line shows that the run failed."""
@@ -125,9 +125,13 @@ class _Decision:
             return False
         return not self._survived(evidence)
 
-    def _survived(self, evidence: Evidence) -> bool:
+    def _trained_on(self, evidence: Evidence) -> bool:
+        """Return whether the replica reported further steps after the error."""
         lately = self._findings.replicas[evidence.replica].lately
-        if sum(line.index > evidence.line.index for _, line in lately) >= SURVIVED:
+        return sum(line.index > evidence.line.index for _, line in lately) >= SURVIVED
+
+    def _survived(self, evidence: Evidence) -> bool:
+        if self._trained_on(evidence):
             return True
         later = evidence.after[:2] if evidence.exception else evidence.after[:1]
         near = [*(line.text for line in later), evidence.text]
@@ -168,7 +172,9 @@ class _Decision:
     def _handles(self, evidence: Evidence) -> bool:
         """Return whether the program handled or survived the error. The last words of a replica ended it."""
         announced = evidence.announced and (self._followers(evidence) > 0 or self._outlived(evidence))
-        return evidence.logged or announced or self._survived(evidence) or self._lived_on(evidence)
+        # A notice of a preemption is a warning, and the end.
+        logged = evidence.logged and not (evidence.match and evidence.match.rule.family == "preemption")
+        return logged or announced or self._survived(evidence) or self._lived_on(evidence)
 
     def _outlived(self, evidence: Evidence) -> bool:
         """Return whether the replica raised another exception later."""
@@ -450,6 +456,12 @@ class _Decision:
         silent = sorted(
             (n for n in self._findings.replicas if n and n not in affected), key=self._silent_since
         )
+        telling = [e for e in cascades if e.match is not None and e.match.rule.sure]
+        hung = bool(silent) and self._order(cascades[-1])[0] - self._silent_since(silent[0]) > HEALTHY_TIME
+        if not telling and not hung and len(self._job.replicas) > 1:
+            # That a peer has gone is no reason why it has gone.
+            return None
+        first = first if hung or not telling else telling[0]
         match = first.match
         assert match is not None
         rule = match.rule
@@ -482,6 +494,9 @@ class _Decision:
         if (match := REPLICA.search(self._job.error)) is not None:
             ended = {match["replica"]: int(match["code"]), **ended}
         for name, code in ended.items():
+            others = {signal_of(other) for other in ended.values()} - {6, 15}
+            if signal_of(code) in {6, 15} and others and name != self._named():
+                continue  # The replica followed another.
             verdict = exit_verdict(
                 signal_of(code) or code, name, self._job.place, signal=bool(signal_of(code))
             )

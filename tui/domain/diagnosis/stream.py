@@ -54,9 +54,13 @@ _MILD = re.compile(
     r"(?<!NCCL )\b(?:WARN(?:ING)?|INFO|DEBUG)\b|^\[?W(?:\d{3,4})? "
     r"|[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
 )
+_RECORD = re.compile(
+    r"[\[(]?(?:\d[\d:., TZ-]{7,30}[\])]?\s*(?:[-|]\s*)?)?\[?(?:ERROR|CRITICAL)\]?\s*[:|-]\s*\S"
+)
 _HANDLED = re.compile(
     r"[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
-    r"|\b[Cc]aught\b|could not be imported|will not be (?:enabled|used|available)|is unavailable"
+    r"|(?:^|[^g] )[Cc]aught\b|was disabled\b|could not be imported|will not be (?:enabled|used|available)"
+    r"|is unavailable"
     r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
 )
 GIVEN_UP = re.compile(
@@ -123,6 +127,8 @@ class Stream:
         """Number of the last line that says that an error is handled."""
         self._ignored = False
         """Whether that line is the interpreter's `Exception ignored in`."""
+        self._recorded_at = -2
+        """Number of the last record of an error by a logger: a traceback that follows was caught."""
         self._root = False
 
     @property
@@ -155,7 +161,7 @@ class Stream:
     def _begin(self, prefix: str, line: LogLine) -> None:
         if len(self._open) >= MOST_OPEN:
             self._open.pop(0)
-        announced = self._handled_before(line)
+        announced = self._handled_before(line) or self._number - self._recorded_at < 2
         handled = _mild(prefix) or (announced and self._ignored)
         self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled, announced))
         self._chain = ""
@@ -215,6 +221,8 @@ class Stream:
         if _HANDLED.search(body):
             self._handled_at, self._handled_time = self._number, line.time
             self._ignored = "ignored in" in body
+        if _RECORD.match(body):
+            self._recorded_at = self._number
         saying = _mild(body)
         match = _ALONE.match(body) if body[:1].isalpha() else None
         if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
@@ -227,7 +235,9 @@ class Stream:
             noise = bool(fitting) and fitting[0].role in {"noise", "survived"}
             refined = None if noise else next((r for r in fitting if _proof(r) > _proof(last.match)), None)
             if refined is not None and not saying:
-                last.match, last.line = rules.filled(refined, body), line
+                if last.match is not None or last.message.endswith("error:"):
+                    last.line = line
+                last.match = rules.filled(refined, body)
                 last.message = f"{last.message} {body.strip()}"[:MOST_CHARACTERS]
                 return None, True
         if fitting:
