@@ -177,7 +177,7 @@ def test_losses_without_a_step_end_the_attempt(three: Nodes) -> None:
         three.settle()
     three.tell(2, spawn=5)
     end = three.decide().end
-    assert end is not None and "no step" in end.failure.message
+    assert end is not None and "since the last completed step" in end.failure.message
 
 
 def test_a_node_with_other_data_is_refused_and_the_others_train_on(three: Nodes) -> None:

@@ -171,7 +171,7 @@ async def test_its_tabs_show_the_log_and_the_figures_of_the_child(tmp_path: Path
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
         screen = await on_job(pilot, app, PIPELINE.name)
         assert list(screen.panes) == [
-            "overview", "tasks", "replicas", "logs", "metrics", "spec", "events",
+            "overview", "tasks", "replicas", "logs", "metrics", "attempts", "spec", "events",
         ]  # fmt: skip
         await until(pilot, lambda: len(screen.feed.buffer) >= len(found.entries), "the log")
         assert {query.job_name for query in found.queries} == {CHILD.name}

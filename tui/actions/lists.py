@@ -66,7 +66,8 @@ _APP = (
         for word, tab, content in (
             ("logs", "logs", "the log"), ("metrics", "metrics", "the metrics"),
             ("replicas", "replicas", "the replicas"), ("attempts", "attempts", "the attempts"),
-            ("tasks", "tasks", "the tasks or trials"), ("describe", "spec", "the specification"),
+            ("tasks", "tasks", "the tasks or trials"),
+            ("diagnose", "overview", "the cause of the failure"), ("describe", "spec", "the specification"),
         )
     ),
     *(

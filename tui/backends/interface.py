@@ -312,14 +312,14 @@ class ProgressService(JobReader):
         """Return the latest progress of several jobs by name, in as few calls as possible."""
 
     @abstractmethod
-    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
         """Return the reported training steps of one job, oldest first, thinned to a number that can be
-        plotted."""
+        plotted. A known time of its creation saves a read of the job."""
 
-    async def milestones(self, name: str) -> Sequence[LogEntry]:
+    async def milestones(self, job: Job) -> Sequence[LogEntry]:
         """Return the service's messages about one job and the milestones of its trainer. The default is none,
         for a service without a filter for them."""
-        del name
+        del job
         return ()
 
 

@@ -91,7 +91,8 @@ class KubernetesProgress(ProgressService):
         self._forget()
         return {name: _progress(known) for name, known in known.items()}
 
-    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
+        del created
         job = await self._pods.job(name)
         created, steps = self._steps.get(name, (None, None))
         if steps is None or created != job.create_time:

@@ -27,8 +27,8 @@ _MARGIN = 4
 _LINES = {
     TimeBucket.TRAINING: ("━", "$text-success"),
     TimeBucket.LOST: ("╌", "$text-error"),
-    TimeBucket.CHECKPOINT: ("▪", "$text-primary"),
-    TimeBucket.EVALUATION: ("▪", "$text-primary"),
+    TimeBucket.CHECKPOINT: ("▴", "$text-primary"),
+    TimeBucket.EVALUATION: ("▴", "$text-primary"),
     TimeBucket.RESTART: ("·", "$text-warning"),
     TimeBucket.ENDING: ("·", "$text-muted"),
     **dict.fromkeys(STARTING, ("╌", "$text-warning")),

@@ -480,8 +480,8 @@ class JobFeed:
         if self.job is not None:
             # Read progress first, because it reveals whether the job has structured lines or its own pattern.
             progress = (await backend.progress.read([self.job.as_runner()])).get(runner)
+            self._facts.milestones.add(await backend.progress.milestones(self.job.as_runner()))
         self.training.merge(await backend.progress.training_steps(runner), progress)
-        self._facts.milestones.add(await backend.progress.milestones(runner))
         self.sources["steps"].done = True
         self._on_change(Changed.TRAINING_STEPS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 from tui.backends.interface import Backend, BackendError
@@ -16,8 +17,10 @@ async def read_attempts(backend: Backend, job: Job) -> AttemptHistory | None:
     if job.create_time is None or not job.runner or job.composite or not backend.offers("progress"):
         return None
     try:
-        steps = await backend.progress.training_steps(job.runner)
-        entries = await backend.progress.milestones(job.runner)
+        steps, entries = await asyncio.gather(
+            backend.progress.training_steps(job.runner, job.create_time),
+            backend.progress.milestones(job.as_runner()),
+        )
     except BackendError:
         # The progress is read too, and reports the error.
         return None

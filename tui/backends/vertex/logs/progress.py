@@ -218,25 +218,27 @@ class ProgressReader(ProgressService):
             reader.add(entry)
         return reader.progress.first_loss
 
-    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
         """Return the steps of one replica (each may report the same steps), thinned evenly, including the
         newest."""
         known = self._steps.get(name)
         if known is None:
             before = self._known.get(name)
             known = self._steps[name] = CollectedSteps(before.reader.pattern if before else None)
-        async for entries in self._pages(name, self._step_filter(name, await self._start(name, known))):
+        async for entries in self._pages(
+            name, self._step_filter(name, await self._start(name, known, created))
+        ):
             known.add(entries)
         return known.thinned()
 
-    async def milestones(self, name: str) -> Sequence[LogEntry]:
-        lower = await self._logs.lower_bound(LogQuery(name))
+    async def milestones(self, job: Job) -> Sequence[LogEntry]:
+        lower = self._lower(job, None, datetime.now(UTC))
         lines = (
-            f"{any_of('resource.labels.job_id', (job_id(name),))} AND timestamp>={quoted(stamp(lower))} AND "
+            f"{any_of('resource.labels.job_id', (job.id,))} AND timestamp>={quoted(stamp(lower))} AND "
             f"({any_of('jsonPayload.vxtui.kind', MILESTONE_KINDS)} OR "
             f"resource.labels.task_name={quoted(SERVICE)})"
         )
-        pages = [entries async for entries in self._pages(name, f'resource.type="ml_job" AND {lines}')]
+        pages = [entries async for entries in self._pages(job.name, f'resource.type="ml_job" AND {lines}')]
         return [entry for entries in pages for entry in entries]
 
     async def _pages(self, name: str, text: str) -> AsyncIterator[Sequence[LogEntry]]:
@@ -249,10 +251,10 @@ class ProgressReader(ProgressService):
             if not token:
                 break
 
-    async def _start(self, name: str, known: CollectedSteps) -> datetime:
+    async def _start(self, name: str, known: CollectedSteps, created: datetime | None) -> datetime:
         if known.reader.last is not None:
             return known.reader.last[0]
-        return await self._logs.lower_bound(LogQuery(name))
+        return await self._logs.lower_bound(LogQuery(name, created=created))
 
     def _step_filter(self, name: str, lower: datetime) -> str:
         known, steps = self._known.get(name), self._steps.get(name)
