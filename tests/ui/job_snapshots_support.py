@@ -24,7 +24,7 @@ SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 NEXT = "right_square_bracket"
 TABS = {
     name: (NEXT,) * at
-    for at, name in enumerate(("overview", "replicas", "logs", "metrics", "spec", "events"))
+    for at, name in enumerate(("overview", "replicas", "logs", "metrics", "attempts", "spec", "events"))
 }
 
 

@@ -76,7 +76,7 @@ def test_tabs(look: Callable[..., None], tab: str, size: tuple[int, int]) -> Non
     look(size, TABS[tab])
 
 
-@pytest.mark.parametrize("tab", ["spec", "events"])
+@pytest.mark.parametrize("tab", ["attempts", "spec", "events"])
 def test_still_tabs(look: Callable[..., None], tab: str) -> None:
     look(USUAL, TABS[tab])
 
