@@ -36,7 +36,7 @@ KEYS = (
 )  # fmt: skip
 """Keys that change nothing outside the console, some of them pressed on every tab."""
 CHARACTERS = {"plus": "+", "minus": "-", "slash": "/", "space": " ", "question_mark": "?"}
-TABS = 6
+TABS = 7
 PARTS = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
