@@ -92,7 +92,9 @@ def test_machines_are_made_used_and_deleted(shell: Home) -> None:
     wait_for(lambda: used() == 3, "the job's replicas")
     busy = mine()
     assert busy["jobs"] == [job["name"]] and busy["idle_since"] is None
-    assert "on the persistent resource mine" in shell.run("describe", job["name"]).stdout
+    # The replicas are assigned while the job is still PENDING, which waits for them.
+    on = "on the persistent resource mine"
+    wait_for(lambda: on in shell.run("describe", job["name"]).stdout, "the running job")
     assert "running jobs" in shell.run("resources", "reboot", "mine", "--yes").stderr
 
     gone = shell.json("resources", "delete", "mine", "--yes")
