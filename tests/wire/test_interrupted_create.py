@@ -32,11 +32,12 @@ NAME = "projects/p/locations/us-central1/customJobs/1"
 
 # The real command line; only the endpoint is the test's.
 VXTUI = f"""{FORKED}
-import sys
+import signal, sys
 from tests.wire.fake_vertex import FixedEndpoint, backend
 from tui.actions.operations import creation
 from tui.backends import factory
 import tui.cli
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has programs ignore it
 target, creation.INTERRUPT_SECONDS = sys.argv.pop(1), float(sys.argv.pop(1))
 opened = factory.open_backend
 factory.open_backend = lambda *_: backend(FixedEndpoint({{"us-central1": target}}))
