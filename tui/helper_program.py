@@ -10,6 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 MOST_OUTPUT = 1_000_000
 """Maximum size of the output in bytes."""
@@ -38,8 +39,8 @@ async def run_helper(
     Its processes are killed when the call fails or is cancelled. Raises OSError or TooMuchOutput or
     TimeoutError.
     """
-    process = await asyncio.create_subprocess_exec(
-        *command, env=env, stdin=PIPE if stdin else DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    process = await start_program(
+        *command, env=env, stdin=PIPE if stdin else DEVNULL, stdout=PIPE, stderr=PIPE
     )
     try:
         async with asyncio.timeout(seconds):
@@ -59,6 +60,19 @@ def run_helper_blocking(command: Sequence[str], *, seconds: float) -> HelperResu
     """Run a program as `run_helper` does, from any thread."""
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(asyncio.run, run_helper(command, seconds=seconds)).result()
+
+
+async def start_program(*command: str, **options: Any) -> Process:
+    """Start a program in a session of its own. A cancellation during the start kills its process group;
+    asyncio alone kills only the program and then waits for its children. Raises OSError."""
+    start = asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
+    starting = asyncio.create_task(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await end_group(await starting, grace=False)
+        raise
 
 
 async def end_group(process: Process, *, grace: bool = True) -> None:

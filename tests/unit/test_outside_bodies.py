@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import resource
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tui.domain.document.decoding import decode_json, decode_yaml
 from tui.helper_program import TooMuchOutput, run_helper, run_helper_blocking
 
@@ -103,6 +104,27 @@ async def test_a_cancelled_call_kills_the_program(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     await until(lambda: not _alive(int((tmp_path / "pid").read_text())), "the program ends")
+
+
+def _named(word: str) -> bool:
+    """Return whether a process has this word in its command."""
+    commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    with contextlib.suppress(OSError):
+        return any(word.encode() in command for command in commands)
+    return True
+
+
+async def test_a_call_cancelled_while_its_program_starts_ends_with_the_children(tmp_path: Path) -> None:
+    script = f"sh -c 'sleep 600; : {tmp_path}'; : more"
+    for turns in range(1, 9):
+        call = asyncio.create_task(run_helper(["sh", "-c", script], seconds=600))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(LIMIT):
+                await call
+        await until(lambda: not _named(str(tmp_path)), "no process is left")
 
 
 async def test_a_program_gets_its_input_and_returns_its_outputs() -> None:

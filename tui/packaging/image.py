@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tui.domain.vertex.packaging import BUILDERS, PackagingError
-from tui.helper_program import end_group, output_lines
+from tui.helper_program import end_group, output_lines, start_program
 
 ANSWER_SECONDS = 10.0
 """Timeout for a builder's check, in seconds."""
@@ -67,12 +67,11 @@ async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], N
 async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int, list[str]]:
     """Run a command. Return the exit code and last lines. Raises OSError."""
     last: deque[str] = deque(maxlen=_LAST)
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
         limit=_LINE,
     )
     try:
