@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tui.domain.diagnosis.inputs import job_facts
 from tui.domain.diagnosis.line import JobFacts
@@ -125,3 +131,73 @@ def test_a_traceback_that_a_logger_recorded_is_survived(tmp_path: Path) -> None:
     )
     found = verdict(tmp_path, json_lines(rows), job_facts({**FAILED, "error": ""}))
     assert found.cause.startswith("TypeError")
+
+
+def test_a_line_of_the_kernel_is_no_array(tmp_path: Path) -> None:
+    text = "[  912.1] NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus.\n"
+    assert verdict(tmp_path, text).family == "hardware-gpu"
+
+
+def test_the_rank_of_torchruns_prefix_is_named(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "\n".join(f"[rank3]: {line}" for line in FATAL))
+    assert found.where == "rank 3, losses.py:12"
+
+
+def test_the_one_rank_in_another_collective_is_named(tmp_path: Path) -> None:
+    calls = [(rank, "SeqNum=1580, OpType=ALLREDUCE") for rank in (0, 1, 3)] + [
+        (2, "SeqNum=1579, OpType=ALLGATHER")
+    ]
+    text = "\n".join(
+        f"[E ProcessGroupNCCL.cpp:475] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL({call}, Timeout(ms)=600000)"
+        for rank, call in calls
+    )
+    found = verdict(tmp_path, text)
+    assert found.cause == "Rank 2 was in ALLGATHER 1579 while the others were in ALLREDUCE 1580"
+    assert (found.retry, found.where, found.line) == ("change", "rank 2", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "family"),
+    [
+        ("Lorem ipsum dolor sit amet\nconsectetur\n", "", "unknown"),
+        ("\x00\x07\ufffd\ufffd\x1b\n", "", "unknown"),
+        ("step 8\nReceived SIGTERM, saving checkpoint\n", "", "preemption"),
+        ("step 8\nTraining complete\n", "", "none"),
+        ("step 8\n", "RUNNING", "none"),
+    ],
+)
+def test_success_needs_evidence(tmp_path: Path, text: str, state: str, family: str) -> None:
+    found = verdict(tmp_path, text, JobFacts(state))
+    assert (found.family, found.next == "The job still runs.") == (family, state == "RUNNING")
+
+
+def test_a_gated_model_is_named_with_what_to_do(tmp_path: Path) -> None:
+    message = "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/meta-llama/Llama-3.1-8B/resolve/main/config.json"
+    found = verdict(tmp_path, "\n".join([*FATAL[:3], message]))
+    assert (
+        "meta-llama/Llama-3.1-8B" in found.cause and "Hugging Face" in found.cause and "token" in found.cause
+    )
+    assert "licence" in found.next and "HF_TOKEN" in found.next
+
+
+def test_errno_28_names_the_path_and_the_users_line(tmp_path: Path) -> None:
+    found = verdict(
+        tmp_path, "\n".join([*FATAL[:3], "OSError: [Errno 28] No space left on device: '/ckpt/step-9.pt'"])
+    )
+    assert (found.family, found.where) == ("disk", "losses.py:12") and "/ckpt/step-9.pt" in found.cause
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_reading_of_a_log(tmp_path: Path, number: signal.Signals) -> None:
+    # A real process: only the program's own handlers show what a signal does (0.5 s of CPU each).
+    command = [Path(sys.executable).parent / "vxtui", "diagnose", "-"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
+        assert process.stdin is not None
+        # A pipe holds less: once all is written, the verb reads.
+        process.stdin.write(b"step 3 loss 2.1\n" * 100_000)
+        process.stdin.flush()
+        process.send_signal(number)
+        assert process.wait(20) == 130

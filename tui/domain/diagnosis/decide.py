@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from statistics import median
 
 from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
@@ -33,6 +34,12 @@ _PROBES = frozenset(
     {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
 )
 _WORD = re.compile(r"[\w-]+")
+_STOPPED = re.compile(r"(?i)\b(?:received|got|caught) (?:signal )?(?:SIGTERM|15\b)|SIGTERM (?:was )?received")
+_DONE = re.compile(
+    r"(?i)\b(?:training|run|job|fit|fine-?tuning)\b.{0,20}\b(?:completed?|finished|done|ended)\b"
+    r"|\bsuccess(?:ful(?:ly)?)?\b|\bsaved (?:the )?(?:final|model)|exit(?:ed)? (?:with )?(?:code|status) 0\b"
+)
+_COLLECTIVE = re.compile(r"\[Rank (\d+)\].*?SeqNum=(\d+), OpType=(\w+)")
 _RETRIED = re.compile(
     r"[Rr]etry(?:ing)?\b|[Ww]ill retry|re-try|[Ff]all(?:ing)? ?back|[Ss]kipping|[Ii]gnoring"
     r"|[Cc]ontinuing (?:with|anyway|without)|[Aa]ttempt [1-9] ?(?:/|of) ?\d"
@@ -107,7 +114,19 @@ class _Decision:
             return self._by_exit() or Verdict(
                 "", confidence=0.3, next=_READ_ON if self._findings.lines else _EMPTY
             )
-        return Verdict("", "none" if self._findings.lines else "unknown", confidence=0.5)
+        return self._ended()
+
+    def _ended(self) -> Verdict:
+        """Return the verdict on a log without an error: success and a stop from outside show in its end."""
+        if self._job.state:
+            return Verdict("", "none", confidence=0.5, next="" if self._job.ended else "The job still runs.")
+        ends = [line for activity in self._findings.replicas.values() for line in activity.recent]
+        stop = next((line for line in ends if _STOPPED.search(line.text)), None)
+        if stop is not None:
+            stopped = exit_verdict(15, stop.replica, self._job.place)
+            return replace(stopped, line=_index(stop), replica=stop.replica, evidence=[Shown(stop, "root")])
+        done = any(_DONE.search(line.text) for line in ends)
+        return Verdict("", "none" if done else "unknown", confidence=0.5, next="" if done else _READ_ON)
 
     # Which errors count
 
@@ -269,7 +288,9 @@ class _Decision:
             family, retry, advice = exception_family(root)
             short = cause
         confidence = self._confidence(root, candidates, family)
-        where = root.frame.words if root.frame is not None else ""
+        rank = self._rank(root)
+        where = [f"rank {rank}"] if rank is not None else []
+        where += [root.frame.words] if root.frame is not None else []
         return Verdict(
             cause,
             family,
@@ -281,10 +302,17 @@ class _Decision:
             short,
             root.step,
             rule.id if rule is not None else "",
-            where,
+            ", ".join(where),
             self._shown(root),
             *self._cascade(root),
         )
+
+    def _rank(self, root: Evidence) -> int | None:
+        """Return the rank that wrote the error, by its prefix or by the launcher's word."""
+        if root.rank is not None:
+            return root.rank if "pid=" not in root.line.text else None
+        named = {p.rank for p in self._findings.pointers if p.first and p.line.replica == root.replica}
+        return named.pop() if len(named) == 1 else None
 
     def _confidence(self, root: Evidence, candidates: list[Evidence], family: str) -> float:
         strength = self._strength(root)
@@ -421,20 +449,16 @@ class _Decision:
         last = pointer.line if pointer is not None else self._last_of(name)
         activity = self._findings.replicas.get(name)
         alone = len({n for n, s in killed if s == number}) == 1
-        return Verdict(
-            verdict.cause,
-            verdict.family,
-            name,
-            last.index if last is not None else None,
-            0.62 if alone else 0.5,
-            verdict.retry,
-            verdict.next,
-            verdict.short,
-            activity.step if activity is not None else None,
-            "",
-            "",
-            [Shown(last, "root")] if last is not None else [],
-            *self._cascade(None, name),
+        cascade, cascaded = self._cascade(None, name)
+        return replace(
+            verdict,
+            replica=name,
+            line=last.index if last is not None else None,
+            confidence=0.62 if alone else 0.5,
+            step=activity.step if activity is not None else None,
+            evidence=[Shown(last, "root")] if last is not None else [],
+            cascade=cascade,
+            cascaded=cascaded,
         )
 
     def _silent_since(self, name: str) -> float:
@@ -469,6 +493,9 @@ class _Decision:
         cause = match.fill(rule.cause) or exception_cause(first)
         confidence = 0.5
         line = first.line
+        odd = self._odd_rank()
+        if odd is not None:
+            return replace(odd, evidence=self._shown(first))
         if silent and self._silent_since(silent[0]) + CLOCKS < self._order(first)[0]:
             replica, line = silent[0], self._last_of(silent[0]) or first.line
             cause = f"{replica} fell silent while the others waited: {cause[:1].lower()}{cause[1:]}"
@@ -488,6 +515,24 @@ class _Decision:
             *self._cascade(first),
         )
 
+    def _odd_rank(self) -> Verdict | None:
+        """Return the verdict on the one rank whose watchdog names another collective than all others do."""
+        calls: dict[str, tuple[tuple[str, ...], Evidence]] = {}
+        for evidence in self._evidence:
+            call = _COLLECTIVE.search(evidence.text)
+            if call is not None:
+                calls.setdefault(call[1], (call.groups()[1:], evidence))
+        counts = Counter(call for call, _ in calls.values())
+        if len(counts) != 2 or len(calls) < 3 or min(counts.values()) != 1:
+            return None
+        (usual, _), (odd, _) = counts.most_common()
+        rank, error = next((rank, error) for rank, (call, error) in calls.items() if call == odd)
+        cause = f"Rank {rank} was in {odd[1]} {odd[0]} while the others were in {usual[1]} {usual[0]}"
+        advice = "Look for a branch that only that rank takes, or for its missing batch; then launch again."
+        where = f"rank {rank}"
+        index, short = _index(error.line), f"rank {rank} out of step"
+        return Verdict(cause, "nccl-desync", error.replica, index, 0.6, "change", advice, short, where=where)
+
     def _by_exit(self) -> Verdict | None:
         """Return the verdict from the exit code alone, if the code has a meaning."""
         ended = {name: end.exit_code for name, end in self._job.replicas.items() if end.exit_code}
@@ -502,17 +547,8 @@ class _Decision:
             )
             if verdict.cause:
                 last = self._last_of(name)
-                return Verdict(
-                    verdict.cause,
-                    verdict.family,
-                    name,
-                    None,
-                    verdict.confidence,
-                    verdict.retry,
-                    verdict.next,
-                    verdict.short,
-                    evidence=[Shown(last, "context")] if last is not None else [],
-                )
+                shown = [Shown(last, "context")] if last is not None else []
+                return replace(verdict, replica=name, evidence=shown)
         return None
 
 

@@ -74,6 +74,7 @@ _CHAINS = {
 _GROUP = re.compile(r"^\s*[|+](?:-[-+ ]*| |$)(?:Exception Group (?=Traceback))?")
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"\s*(?P<key>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)")
+_RANK = re.compile(r"\[Rank (\d{1,6})\]")
 _NUMBER = re.compile(r"-?\d{1,10}")
 _LOCAL = re.compile(r"local_rank: (\d{1,6})")
 
@@ -232,6 +233,9 @@ class Stream:
         fitting = rules.matches(body)
         last = self._last
         if last is not None and self._continues(last.line, line) and last.exception:
+            same = last.match is not None and last.match.rule in fitting
+            if same and last.match is not None and not any(last.match.groups.values()):
+                last.match = rules.filled(last.match.rule, body)
             noise = bool(fitting) and fitting[0].role in {"noise", "survived"}
             refined = None if noise else next((r for r in fitting if _proof(r) > _proof(last.match)), None)
             if refined is not None and not saying:
@@ -242,7 +246,9 @@ class Stream:
                 return None, True
         if fitting:
             rule = fitting[0]
-            evidence = Evidence(line, body, self.rank, rules.filled(rule, body), logged=saying)
+            named = _RANK.search(body) if self.rank is None else None
+            rank = int(named[1]) if named is not None else self.rank
+            evidence = Evidence(line, body, rank, rules.filled(rule, body), logged=saying)
             quoted = _QUOTED.search(body)
             if quoted is not None:
                 evidence.exception, evidence.message = quoted["type"].rpartition(".")[2], quoted["message"]

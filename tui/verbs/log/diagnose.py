@@ -19,6 +19,7 @@ from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import RuleError, Rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 from tui.domain.document.decoding import decode_json
+from tui.interrupts import ending_at_once
 from tui.store.log.text_input import STDIN, TextInput
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Run, VerbFailure, verb
@@ -30,6 +31,7 @@ MOST_ARRAY = 1 << 30
 OWN_RULES = "rules.yaml"
 MOST_SORTED = 50_000
 """Number of lines of a log that are sorted by time; a longer log is read as it comes."""
+_BLANK = "\ufeff \t\r\n"
 _RETRY = {
     "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
     "no": "no, mend the cause first",
@@ -54,10 +56,14 @@ async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
     """
     rules = own_rules()
     path = STDIN if source == "-" else Path(source)
+    unit = "entry"
     if source == "-" or path.exists():
         facts = _facts(job_file)
         try:
-            verdict = diagnose_file(path, facts, rules)
+            with ending_at_once():
+                lines = log_lines(path, facts)
+                verdict = diagnose_lines(lines, facts, rules)
+            unit = "entry" if isinstance(lines, list) else "line"
         except (OSError, NoLog) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or error
             raise VerbFailure(f"{source} can't be read: {reason}.") from error
@@ -68,7 +74,7 @@ async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
     if run.json:
         print_json(verdict.json())
     else:
-        print_verdict(verdict)
+        print_verdict(verdict, unit)
     return 0
 
 
@@ -94,8 +100,12 @@ def _facts(path: Path | None) -> JobFacts:
 
 def diagnose_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
     """Diagnose a file. Raises OSError, NoLog."""
+    return diagnose_lines(log_lines(path, facts), facts, rules)
+
+
+def diagnose_lines(lines: list[LogLine] | Iterator[LogLine], facts: JobFacts, rules: Rules) -> Verdict:
+    """Diagnose the lines of a file. Raises OSError, NoLog."""
     reader = Reader(rules)
-    lines = _log_lines(path, facts)
     first = lines if isinstance(lines, list) else list(islice(lines, MOST_SORTED))
     rest = iter(()) if isinstance(lines, list) else lines
     indexes: list[int] = []
@@ -111,15 +121,15 @@ def diagnose_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
     return verdict.at_indexes(indexes) if indexes else verdict
 
 
-def _log_lines(path: Path, facts: JobFacts) -> list[LogLine] | Iterator[LogLine]:
+def log_lines(path: Path, facts: JobFacts) -> list[LogLine] | Iterator[LogLine]:
     """Return the lines of a file: a list if the file is a JSON array. Raises OSError, NoLog."""
     pieces = _pieces(path)
     start = ""
     for piece in pieces:
         start += piece
-        if start.lstrip("\ufeff \t\r\n"):
+        if len(start.lstrip(_BLANK)) > 1:
             break
-    if start.lstrip("\ufeff \t\r\n").startswith(("[{", "[\n", "[\r", "[]", "[ ")):
+    if start.lstrip(_BLANK).startswith(("[{", "[\n", "[\r", "[]", "[ ")):
         text, size = [start], len(start)
         for piece in pieces:
             size += len(piece)
@@ -128,7 +138,13 @@ def _log_lines(path: Path, facts: JobFacts) -> list[LogLine] | Iterator[LogLine]
                     f"a JSON array must be smaller than {MOST_ARRAY >> 20} MiB; JSON lines may be larger"
                 )
             text.append(piece)
-        return array_lines("".join(text))
+        start = "".join(text)
+        try:
+            return array_lines(start)
+        except NoLog as error:
+            if error.__cause__ is None:
+                raise
+            # A line of the kernel begins like an array, too.
     return text_lines(_lines(start, pieces), tuple(facts.replicas))
 
 
@@ -168,10 +184,10 @@ def _pieces(path: Path) -> Iterator[str]:
         source.close()
 
 
-def print_verdict(verdict: Verdict) -> None:
-    """Print a verdict for people."""
+def print_verdict(verdict: Verdict, unit: str) -> None:
+    """Print a verdict for people. `unit` names what the log consists of."""
     if verdict.family == "none":
-        out("Nothing failed.")
+        out(f"Nothing failed. {verdict.next}".strip())
         return
     if not verdict.cause:
         out("Not known: nothing in the log tells why.")
@@ -179,7 +195,7 @@ def print_verdict(verdict: Verdict) -> None:
         out(f"{verdict.cause}" if verdict.sure else f"Likely: {verdict.cause}")
     out(f"  family      {verdict.family}   confidence {verdict.confidence:.2f}")
     where = [verdict.replica] if verdict.replica else []
-    where += [f"entry {verdict.line}"] if verdict.line is not None else []
+    where += [f"{unit} {verdict.line + 1}"] if verdict.line is not None else []
     where += [f"after step {verdict.step}"] if verdict.step is not None else []
     where += [verdict.where] if verdict.where else []
     if where:
@@ -192,7 +208,8 @@ def print_verdict(verdict: Verdict) -> None:
         for at, shown in enumerate(lines):
             mark = "▸" if shown.role == "root" else " "
             text = shown.json()["text"]
-            out(f"  {title if at == 0 else '':<10}{mark} {shown.line.index:>6}  {shown.line.replica}  {text}")
+            number = shown.line.index + 1 or ""
+            out(f"  {title if at == 0 else '':<10}{mark} {number:>6}  {shown.line.replica}  {text}")
     if verdict.cascaded > len(verdict.cascade):
         out(f"  {'':<11} and {verdict.cascaded - len(verdict.cascade)} more lines")
     sys.stdout.flush()
