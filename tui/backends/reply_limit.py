@@ -16,7 +16,7 @@ MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of a reply in bytes, decompressed."""
 MOST_TEXT = "32 MB"
 _MOST_OF_REQUESTS, _MOST_OF_REQUESTS_TEXT = 8 * 1024 * 1024, "8 MB"
-"""The same for sessions of `requests`, whose replies are lists of buckets and single objects."""
+"""Maximum size of a reply to a session of `requests`: a list of buckets, or one object."""
 MOST_VALUES = 1_000_000
 """Maximum number of JSON values in a reply."""
 _PIECE = 256 * 1024

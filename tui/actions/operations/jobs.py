@@ -175,13 +175,13 @@ class JobOperations:
                 f"The launch of {plain(entry.target)} at {asked_at.astimezone():%H:%M:%S} lost its console"
             )
             try:
-                found = await self._backend.jobs[entry.kind].launched(request)
+                launched = await self._backend.jobs[entry.kind].launched(request)
             except BackendError as error:
                 yield f"{about}. Whether its job exists is not known: {error.message} {request.look_first}"
                 continue
-            if found is not None:
-                await runner.settle(replace(entry, target=found.name), "done")
-                yield f"{about}; its job exists: {found.display_name} ({found.id})."
+            if launched is not None:
+                await runner.settle(replace(entry, target=launched.name), "done")
+                yield f"{about}; its job exists: {launched.display_name} ({launched.id})."
             elif runner.journal.now() - asked_at < MAY_APPEAR:
                 yield f"{about}; no job with the label {request.label} is there yet. {request.look_first}"
             else:

@@ -130,9 +130,9 @@ class JobQuery:
     def missing_label(self, jobs: Iterable[Job]) -> str:
         """Return the first label that a term requests and that none of these jobs has; "" if every requested
         label occurs."""
-        asked = [t.key.removeprefix("label.") for t in self.terms if t.operator and t.key not in FIELDS]
-        known = {key for job in jobs for key in job.labels} if asked else set()
-        return next((key for key in asked if key not in known), "")
+        requested = [t.key.removeprefix("label.") for t in self.terms if t.operator and t.key not in FIELDS]
+        known = {key for job in jobs for key in job.labels} if requested else set()
+        return next((key for key in requested if key not in known), "")
 
 
 def parse(text: str) -> JobQuery:

@@ -72,12 +72,12 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def put_runner(db: sqlite3.Connection, who: Identity, state: str) -> None:
+def put_runner(db: sqlite3.Connection, process: Identity, state: str) -> None:
     """Store the process that writes this record, and its state as JSON for the next runner."""
     db.execute(
         "INSERT INTO runner (one, pid, start, boot, state) VALUES (1, ?, ?, ?, ?) ON CONFLICT (one)"
         " DO UPDATE SET pid=excluded.pid, start=excluded.start, state=excluded.state",
-        (who.pid, who.start, who.boot, state),
+        (process.pid, process.start, process.boot, state),
     )
 
 

@@ -32,15 +32,15 @@ def apply(pids: Mapping[str, Iterable[int]], cut: Set[str]) -> None:
     kernel refuses.
     """
     with contextlib.ExitStack() as stack:
-        sockets = [(name, each) for name, group in pids.items() for pid in group for each in _tcp(pid, stack)]
-        owners = {_address(each.getsockname()): replica for replica, each in sockets}
-        for replica, each in sockets:
+        sockets = [(name, sock) for name, group in pids.items() for pid in group for sock in _tcp(pid, stack)]
+        owners = {_address(sock.getsockname()): replica for replica, sock in sockets}
+        for replica, sock in sockets:
             with contextlib.suppress(OSError):  # not connected, or without a filter
-                other = owners.get(_address(each.getpeername()), replica)
+                other = owners.get(_address(sock.getpeername()), replica)
                 if replica != other and cut & {replica, other}:
-                    each.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, _PROGRAM)
+                    sock.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, _PROGRAM)
                 elif replica != other:
-                    each.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
+                    sock.setsockopt(socket.SOL_SOCKET, _DETACH_FILTER, 0)
 
 
 def _tcp(pid: int, stack: contextlib.ExitStack) -> Iterator[socket.socket]:
@@ -54,9 +54,9 @@ def _tcp(pid: int, stack: contextlib.ExitStack) -> Iterator[socket.socket]:
             copy = _LIBC.syscall(_PIDFD_GETFD, handle, int(file.name), 0)
             if copy < 0 and ctypes.get_errno() != errno.EBADF:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            each = stack.enter_context(socket.socket(fileno=copy)) if copy >= 0 else None
-            if each and each.family in _INTERNET and each.type == socket.SOCK_STREAM:
-                yield each
+            sock = stack.enter_context(socket.socket(fileno=copy)) if copy >= 0 else None
+            if sock and sock.family in _INTERNET and sock.type == socket.SOCK_STREAM:
+                yield sock
 
 
 def _address(name: tuple[str, int]) -> tuple[str, int]:

@@ -273,7 +273,7 @@ class OverviewPane(JobPane):
         """The line of the log that shows the cause."""
         verdict = self._verdict[1]
         shown = verdict.evidence if verdict is not None and verdict.line is not None else ()
-        return next((each.line for each in shown if each.role == "root"), None)
+        return next((evidence.line for evidence in shown if evidence.role == "root"), None)
 
     def unmet(self, condition: str, action: Action) -> str:
         if condition == "evidence":

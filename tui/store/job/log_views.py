@@ -123,10 +123,10 @@ class LogViews:
         if way < 0 and self.errors_unknown:
             # An error in an unsearched line may be nearer.
             return None
-        found = _neighbour(self._errors, number, way, here)
-        while found is not None and self._continues(self._errors, found):
-            found = _neighbour(self._errors, found, way, False)
-        return found
+        error = _neighbour(self._errors, number, way, here)
+        while error is not None and self._continues(self._errors, error):
+            error = _neighbour(self._errors, error, way, False)
+        return error
 
     def _continues(self, errors: View, number: int) -> bool:
         """Return whether the error on that line continues the previous error of its replica."""

@@ -177,7 +177,7 @@ def shape(profile: Profile) -> str:
         counts.setdefault(machine, []).append(str(pool.get("replicaCount", 1)))
     trials = _filled(profile, profile.format.beside(profile.body).get("maxTrialCount"))
     before = f"{trials} trials of " if trials else ""
-    return before + ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+    return before + ", ".join(f"{' + '.join(numbers)} × {machine}" for machine, numbers in counts.items())
 
 
 def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:

@@ -71,10 +71,10 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
         jobs = list(await backend.schedules.runs(shown[0].name)) if runs else []
     if run.json:
         more = {"runs": [job_json(job) for job in jobs]} if runs else {}
-        listed = [schedule_json(each, now()) for each in shown]
+        listed = [schedule_json(item, now()) for item in shown]
         print_json({"schedules": listed, "errors": errors_json(results), **more})
     else:
-        print_fields(SCHEDULE_FIELDS, [ScheduleRow(each, now()) for each in shown])
+        print_fields(SCHEDULE_FIELDS, [ScheduleRow(item, now()) for item in shown])
         if not shown and not results.errors:
             note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` creates one.")
         if runs:
@@ -198,7 +198,7 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 def _must_be_new(name: str, existing: Sequence[Schedule]) -> None:
     """Raise VerbFailure for an existing name, because verbs can't distinguish two schedules of one name."""
-    other = next((each for each in existing if each.display_name == name), None)
+    other = next((item for item in existing if item.display_name == name), None)
     if other is not None:
         raise VerbFailure(
             f"The schedule {name} already exists: {other.name} ({other.when}).",
@@ -244,9 +244,9 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.astimezone(UTC) if moment is not None else None
 
 
-def _print_one(run: Run, made: Schedule) -> None:
+def _print_one(run: Run, schedule: Schedule) -> None:
     if run.json:
-        print_json({"schedule": schedule_json(made, now())})
+        print_json({"schedule": schedule_json(schedule, now())})
     else:
-        soon = f"; its next run is at {next_time(made)}" if next_time(made) else ""
-        note(f"{made.display_name} is {made.state.lower()}{soon}.")
+        soon = f"; its next run is at {next_time(schedule)}" if next_time(schedule) else ""
+        note(f"{schedule.display_name} is {schedule.state.lower()}{soon}.")

@@ -108,8 +108,8 @@ def _failure_rules(spec: Obj) -> Iterator[FieldCause]:
             yield from _exit_codes(codes, names, f"{at}.onExitCodes")
         if bool(codes) == bool(conditions):
             both = "both OnExitCodes and OnPodConditions is not supported"
-            one = "one of OnExitCodes and OnPodConditions is required"
-            yield FieldCause(at, f"Invalid value: specifying {both if codes else one}")
+            neither = "one of OnExitCodes and OnPodConditions is required"
+            yield FieldCause(at, f"Invalid value: specifying {both if codes else neither}")
 
 
 def _exit_codes(codes: Obj, names: set[str | None], at: str) -> Iterator[FieldCause]:

@@ -55,8 +55,8 @@ def check_applied(resource: ApiResource, obj: Obj) -> None:
     """Check that the fields of an apply patch have the types of the schema. Raises BadRequest."""
     for problem in type_problems(obj, types.schema(resource)):
         meta = fields(obj, "metadata")
-        what = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {resource.api_version}"
-        head = f"failed to create typed patch object ({what}, Kind={resource.kind})"
+        target = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {resource.api_version}"
+        head = f"failed to create typed patch object ({target}, Kind={resource.kind})"
         raise BadRequest(f"{head}: .{problem.field}: {problem.message}")
 
 

@@ -76,8 +76,8 @@ def _replicated_job(jobset: Obj, job: Obj, at: str, names: Collection[str]) -> I
     generated = {"job": longest}
     if spec.get("completionMode") == "Indexed" and completions is not None:
         generated["pod"] = f"{longest}-{int(completions) - 1}-abcde"
-    for what, name in generated.items():
-        too_long = f"{what} names generated for this JobSet will exceed 63 characters"
+    for kind, name in generated.items():
+        too_long = f"{kind} names generated for this JobSet will exceed 63 characters"
         for problem in rfc1035_problems(name, f"JobSet name is too long, {too_long}"):
             yield _invalid(f"{at}.name", longest, problem)
     for dependency in job.get("dependsOn") or ():
@@ -87,8 +87,8 @@ def _replicated_job(jobset: Obj, job: Obj, at: str, names: Collection[str]) -> I
 
 def _failure_rules(rules: Collection[Obj], names: Collection[str]) -> Iterator[FieldCause]:
     if any(rule["action"] in _GATED for rule in rules):
-        what = "failure policy actions are not allowed when RestartJob feature gate is disabled"
-        yield _error(f"RestartJob and RestartJobAndIgnoreMaxRestarts {what}")
+        refusal = "failure policy actions are not allowed when RestartJob feature gate is disabled"
+        yield _error(f"RestartJob and RestartJobAndIgnoreMaxRestarts {refusal}")
         return
     indices: dict[str, list[str]] = {}
     for index, rule in enumerate(rules):
@@ -128,8 +128,8 @@ def _coordinator(jobset: Obj) -> Iterator[FieldCause]:
     elif not 0 <= job_index < int(job["replicas"]):
         yield _error(f"coordinator job index {job_index} is invalid for replicatedJob {name}")
     elif spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
-        what = "must be indexed completion mode, and completions number must be set"
-        yield _error(f"job for coordinator pod {what}")
+        requirement = "must be indexed completion mode, and completions number must be set"
+        yield _error(f"job for coordinator pod {requirement}")
     elif not 0 <= pod_index < int(spec["completions"]):
         where = f"replicatedJob {name} job index {job_index}"
         yield _error(f"coordinator pod index {pod_index} is invalid for {where}")
@@ -173,7 +173,7 @@ def _claims(objects: Objects, jobset: Obj) -> Iterator[FieldCause]:
 def _changes(jobset: Obj, old: Obj) -> Iterator[FieldCause]:
     """Check that only the placement of pods changes, and only while the JobSet is suspended."""
     free = bool(old["spec"].get("suspend") or jobset["spec"].get("suspend"))
-    before, now = ([_fixed(job, free) for job in replicated_jobs(each)] for each in (old, jobset))
+    before, now = ([_fixed(job, free) for job in replicated_jobs(version)] for version in (old, jobset))
     manager, former = jobset["spec"].get("managedBy"), old["spec"].get("managedBy")
     for field, new, known in (("replicatedJobs", now, before), ("managedBy", manager, former)):
         if new != known:
