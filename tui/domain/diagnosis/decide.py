@@ -180,8 +180,7 @@ class _Decision:
                 strength = 1
         else:
             strength = 1 if evidence.quoted else 2
-        if self._doubtful(evidence):
-            strength -= 2
+        strength -= 2 if self._doubtful(evidence) else int(evidence.announced)
         return max(strength, 0)
 
     def _doubtful(self, evidence: Evidence) -> bool:
@@ -255,6 +254,8 @@ class _Decision:
         """Return the first failure; a launcher's report decides between failures at about the same time."""
         if not candidates:
             return None
+        ended = [c for c in candidates if self._pointed(c) or self._followers(c) < HEALTHY_LINES]
+        candidates = ended or candidates
         first = candidates[0]
         start = self._order(first)[0]
         close = [c for c in candidates if self._order(c)[0] - start <= TOGETHER and c.line.time is not None]
@@ -267,7 +268,8 @@ class _Decision:
         later = [c for c in candidates if c.cause is evidence]
         while later:
             following = later[0]
-            if following.match is not None and (evidence.match is None or following.chain == "direct"):
+            same = following.chain == "direct" and self._family(following) == self._family(evidence)
+            if following.match is not None and (evidence.match is None or same):
                 return self._rooted(following, candidates)
             if evidence.match is None and following.chain == "during" and evidence.exception in _PROBES:
                 return following
@@ -338,7 +340,11 @@ class _Decision:
         if not self._failing and not self._ends(root):
             confidence -= 0.3
         # Without a rule the exception is known, but what it is about is not.
-        plain = root.match is None and not (root.exception in CERTAIN and root.frame is not None)
+        plain = (
+            not root.match.rule.sure
+            if root.match
+            else not (root.exception in CERTAIN and root.frame is not None)
+        )
         return min(0.69 if plain else 0.97, max(0.1, confidence))
 
     def _family(self, evidence: Evidence) -> str:
@@ -446,7 +452,7 @@ class _Decision:
             (p for p in self._findings.pointers if p.line.replica == name and signal_of(p.code) == number),
             None,
         )
-        last = pointer.line if pointer is not None else self._last_of(name)
+        last = pointer.line if pointer is not None else None
         activity = self._findings.replicas.get(name)
         alone = len({n for n, s in killed if s == number}) == 1
         cascade, cascaded = self._cascade(None, name)
@@ -497,7 +503,7 @@ class _Decision:
         if odd is not None:
             return replace(odd, evidence=self._shown(first))
         if silent and self._silent_since(silent[0]) + CLOCKS < self._order(first)[0]:
-            replica, line = silent[0], self._last_of(silent[0]) or first.line
+            replica = silent[0]
             cause = f"{replica} fell silent while the others waited: {cause[:1].lower()}{cause[1:]}"
         return Verdict(
             cause,
