@@ -97,6 +97,7 @@ class Reader:
             stream = self._streams.get((activity.name, rank))
             if stream is None:
                 stream = self._streams[activity.name, rank] = Stream(rank)
+            stream.before = activity.recent[-1] if activity.recent else None
             evidence, busy = stream.read(body, line, activity.count, self._rules)
             ordinary = ordinary and not busy and evidence is None
             activity.attention = max(activity.attention, stream.attention)

@@ -128,8 +128,8 @@ class Stream:
         """Number of the last line that says that an error is handled."""
         self._ignored = False
         """Whether that line is the interpreter's `Exception ignored in`."""
-        self._recorded_at = -2
-        """Number of the last record of an error by a logger: a traceback that follows was caught."""
+        self.before: LogLine | None = None
+        """The replica's last line."""
         self._root = False
 
     @property
@@ -162,7 +162,7 @@ class Stream:
     def _begin(self, prefix: str, line: LogLine) -> None:
         if len(self._open) >= MOST_OPEN:
             self._open.pop(0)
-        announced = self._handled_before(line) or self._number - self._recorded_at < 2
+        announced = self._handled_before(line) or self._announced_before(line)
         handled = _mild(prefix) or (announced and self._ignored)
         self._open.append(_Traceback(line, prefix.strip(" +|"), self._chain, handled, announced))
         self._chain = ""
@@ -172,6 +172,13 @@ class Stream:
         if line.time is not None and self._handled_time is not None and line.time - self._handled_time > 1:
             return False
         return self._number - self._handled_at < 2
+
+    def _announced_before(self, line: LogLine) -> bool:
+        """Whether the replica's last line is a logger's record of an error, or says that it is handled."""
+        before = self.before
+        if before is None or ((line.time or 0) - (before.time or 0)) > 1:
+            return False
+        return _RECORD.match(before.text) is not None or _HANDLED.search(before.text) is not None
 
     def _within(self, body: str, line: LogLine, rules: Rules) -> tuple[Evidence | None, bool]:
         """Read a line that may belong to an open traceback."""
@@ -222,8 +229,6 @@ class Stream:
         if _HANDLED.search(body):
             self._handled_at, self._handled_time = self._number, line.time
             self._ignored = "ignored in" in body
-        if _RECORD.match(body):
-            self._recorded_at = self._number
         saying = _mild(body)
         match = _ALONE.match(body) if body[:1].isalpha() else None
         if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
