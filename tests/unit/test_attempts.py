@@ -86,6 +86,13 @@ def test_a_job_without_interruption_is_one_attempt() -> None:
     assert whole.goodput == pytest.approx(57 / 170)
 
 
+@pytest.mark.parametrize("name", ["rendezvous", "training"])
+def test_a_replica_that_starts_after_another_has_ended_does_not_move_the_attempt_back(name: str) -> None:
+    whole = history([*setting_up(), line(95, "done"), phase(96, name, "workerpool1-0")], [], 100)
+    (attempt,) = whole.attempts
+    assert attempt.seconds[TimeBucket.ENDING] == 5
+
+
 def test_a_preemption_loses_the_steps_after_the_checkpoint() -> None:
     lines = [
         *setting_up(),

@@ -96,7 +96,9 @@ _STARTS = (
     MilestoneKind.LOADING,
     MilestoneKind.TRAINING,
 )
-"""Kinds of an attempt's start, in order; a late replica does not move the attempt back."""
+"""Kinds of an attempt's start, in order."""
+_PHASES = (*_STARTS, MilestoneKind.ENDING)
+"""Phases of an attempt, in order; a late replica does not move the attempt back."""
 
 
 @dataclass(slots=True)
@@ -185,10 +187,8 @@ class _Builder:
             self._step(event.step, 0.0 if self._interruption else passed)
         if event.kind in _STARTS:
             self._now.started.add(event.replica)
-        if event.kind in _STARTS and _STARTS.index(event.kind) > _STARTS.index(self._now.phase):
+        if event.kind in _PHASES and _PHASES.index(event.kind) > _PHASES.index(self._now.phase):
             self._now.phase = event.kind
-        elif event.kind is MilestoneKind.ENDING:
-            self._now.phase = MilestoneKind.ENDING
 
     def _is_late(self, event: Milestone) -> bool:
         """Return whether the replica reports the end of the previous attempt, although other replicas have
@@ -289,7 +289,7 @@ class _Builder:
         current.end = at if ended else None
 
 
-_BUCKETS = {kind: TimeBucket(kind.value) for kind in (*_STARTS, MilestoneKind.ENDING)}
+_BUCKETS = {kind: TimeBucket(kind.value) for kind in _PHASES}
 
 
 def attempts_of(
