@@ -190,7 +190,7 @@ def test_errno_28_names_the_path_and_the_users_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_reading_of_a_log(tmp_path: Path, number: signal.Signals) -> None:
     # A real process: only the program's own handlers show what a signal does (0.5 s of CPU each).
-    command = [Path(sys.executable).parent / "vxtui", "diagnose", "-"]
+    command = [str(Path(sys.executable).parent / "vxtui"), "diagnose", "-"]
     environment = {**os.environ, "HOME": str(tmp_path)}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment

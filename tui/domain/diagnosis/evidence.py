@@ -48,8 +48,6 @@ class Evidence:
     """Type of the exception, without its module."""
     message: str = ""
     frames: tuple[TracebackFrame, ...] = ()
-    first: LogLine | None = None
-    """First line of the traceback."""
     chain: str = ""
     """`direct` or `during` if an earlier exception of the chain led to this exception."""
     cause: Evidence | None = None
@@ -89,9 +87,7 @@ class Pointer:
 
     line: LogLine
     rank: int | None = None
-    local_rank: int | None = None
     code: int | None = None
-    host: str = ""
     first: bool = False
     """Whether the launcher calls this failure the first."""
 
@@ -109,7 +105,6 @@ class Activity:
     last: LogLine | None = None
     last_ordinary: LogLine | None = None
     step: int | None = None
-    steps: int = 0
     marks: dict[int, float] = field(default_factory=dict)
     """Times of a few steps, by which the clocks of replicas are compared."""
     lately: deque[tuple[int, LogLine]] = field(default_factory=lambda: deque(maxlen=8))

@@ -22,6 +22,28 @@ _PLACES = {
     "": "Look for the kernel's OOM record; take a larger or highmem machine",
 }
 
+_SIGNALS = {
+    9: (
+        "was killed ({name}), often because the machine's memory was used up",
+        "memory-host", "change", "", "killed ({name})", 0.55,
+    ),
+    15: (
+        "was ended from outside ({name})", "preemption", "yes",
+        "Look for a preemption, a cancel or another failed replica; resume from the checkpoint.",
+        "ended ({name})", 0.4,
+    ),
+    7: (
+        "died of a bus error ({name}), often because /dev/shm was too small", "memory-host", "change",
+        "Use num_workers=0 or the file_system sharing strategy, or give /dev/shm more room.",
+        "bus error", 0.55,
+    ),
+}  # fmt: skip
+_NATIVE = (
+    "crashed in native code ({name})", "code", "change",
+    "Set PYTHONFAULTHANDLER=1 to see where; check the versions of compiled extensions.",
+    "crashed ({name})", 0.5,
+)  # fmt: skip
+
 
 def signal_of(code: int | None) -> int:
     """The signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and 15 of
@@ -38,41 +60,11 @@ def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) ->
     if not signal:
         return _exit(code, who)
     name = _name(code)
+    words, family, retry, advice, short, confidence = _SIGNALS.get(code, _NATIVE)
     if code == 9:
-        return Verdict(
-            f"{who} was killed ({name}), often because the machine's memory was used up",
-            "memory-host",
-            retry="change",
-            next=f"{_PLACES.get(place, _PLACES[''])}.",
-            short=f"killed ({name})",
-            confidence=0.55,
-        )
-    if code == 15:
-        return Verdict(
-            f"{who} was ended from outside ({name})",
-            "preemption",
-            retry="yes",
-            next="Look for a preemption, a cancel or another failed replica; resume from the checkpoint.",
-            short=f"ended ({name})",
-            confidence=0.4,
-        )
-    if code == 7:
-        return Verdict(
-            f"{who} died of a bus error ({name}), often because /dev/shm was too small",
-            "memory-host",
-            retry="change",
-            next="Use num_workers=0 or the file_system sharing strategy, or give /dev/shm more room.",
-            short="bus error",
-            confidence=0.55,
-        )
-    return Verdict(
-        f"{who} crashed in native code ({name})",
-        "code",
-        retry="change",
-        next="Set PYTHONFAULTHANDLER=1 to see where; check the versions of compiled extensions.",
-        short=f"crashed ({name})",
-        confidence=0.5,
-    )
+        advice = f"{_PLACES.get(place, _PLACES[''])}."
+    cause, short = f"{who} {words.format(name=name)}", short.format(name=name)
+    return Verdict(cause, family, retry=retry, next=advice, short=short, confidence=confidence)
 
 
 def _name(number: int) -> str:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.domain.diagnosis.evidence import Activity, Evidence, Findings, Pointer
+from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
 from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.rules import Rules
 from tui.domain.diagnosis.stream import Stream, parts, untagged
@@ -158,7 +158,6 @@ class Reader:
         if any(step == known for known, _ in activity.lately):
             return
         activity.lately.append((step, line))
-        activity.steps += 1
         activity.step = step
         if line.time is not None and len(activity.marks) < MOST_MARKS:
             activity.marks.setdefault(step, line.time)
@@ -172,13 +171,3 @@ class Reader:
         evidences = [evidence for group in self._groups.values() for evidence in group]
         self.findings.evidence = sorted(evidences, key=lambda evidence: evidence.line.index)
         return self.findings
-
-
-def read_lines(lines: Sequence[LogLine], rules: Rules) -> Findings:
-    """Read a whole log."""
-    reader = Reader(rules)
-    reader.read(lines)
-    return reader.finish()
-
-
-__all__ = ["Pointer", "Reader", "read_lines"]

@@ -7,7 +7,7 @@ a pointer of a launcher, noise, or an error that the program survives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,23 +23,6 @@ FAMILIES = (
 )  # fmt: skip
 RETRIES = ("yes", "node", "change", "no")
 PLACES = ("local", "vertex", "cluster")
-_KEYS = frozenset(
-    {
-        "id",
-        "match",
-        "role",
-        "family",
-        "cause",
-        "short",
-        "retry",
-        "next",
-        "source",
-        "line",
-        "not",
-        "where",
-        "sure",
-    }
-)
 _FOLDER = Path(__file__).parent / "data"
 _TRIGGERS = (
     r"Traceback \(|\w(?:Error|Exception|Interrupt)\b|\b(?:exceptions?|errors?)\.\w"
@@ -83,6 +66,9 @@ class Rule:
         if isinstance(self.next, str):
             return self.next
         return self.next.get(place) or self.next.get("any", "") or next(iter(self.next.values()), "")
+
+
+_KEYS = frozenset(key.name for key in fields(Rule)) - {"counter"} | {"not"}
 
 
 @dataclass(frozen=True, slots=True)

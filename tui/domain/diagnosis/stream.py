@@ -76,7 +76,6 @@ _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"\s*(?P<key>time|host|rank|exitcode|error_file|traceback)\s+: (?P<value>.*)")
 _RANK = re.compile(r"\[Rank (\d{1,6})\]")
 _NUMBER = re.compile(r"-?\d{1,10}")
-_LOCAL = re.compile(r"local_rank: (\d{1,6})")
 
 
 def parts(text: str) -> list[str]:
@@ -216,7 +215,7 @@ class Stream:
         fitting = rules.filled(rule, body) if rule is not None else None
         evidence = Evidence(line, body, self.rank, fitting, name.rpartition(".")[2], message)
         if traceback is not None:
-            evidence.frames, evidence.first = tuple(traceback.frames), traceback.first
+            evidence.frames = tuple(traceback.frames)
             evidence.logged, evidence.announced = traceback.handled, traceback.announced
             if traceback.chain and self._last is not None and self._last.exception:
                 evidence.chain, evidence.cause = traceback.chain, self._last
@@ -276,17 +275,17 @@ class Stream:
         return self._number - self._raised_at <= CONTINUED
 
     def _point(self, match: Match | None, line: LogLine) -> None:
-        """Read the rank, host and exit code that a launcher names."""
+        """Read the rank and exit code that a launcher names."""
         groups = match.groups if match is not None else {}
         if not groups:
             return
-        rank, local, code = (
+        rank, code = (
             int(groups[key]) if groups.get(key, "").lstrip("-").isdecimal() else None
-            for key in ("rank", "local", "code")
+            for key in ("rank", "code")
         )
         if code is None and groups.get("signal", "").isdecimal():
             code = -int(groups["signal"])
-        self.pointer = Pointer(line, rank, local, code, groups.get("host", ""), first=self._root)
+        self.pointer = Pointer(line, rank, code, first=self._root)
 
     def _summary(self, body: str, line: LogLine) -> bool:
         """Read a line of torchrun's table."""
@@ -303,12 +302,8 @@ class Stream:
         if key == "time" or self.pointer is None:
             self.pointer = Pointer(line, first=self._root)
         pointer, number = self.pointer, _NUMBER.match(value)
-        if key == "host":
-            pointer.host = value.strip()
-        elif key == "rank" and number:
-            local = _LOCAL.search(value)
-            pointer.rank, pointer.local_rank = int(number[0]), int(local[1]) if local else None
-            pointer.line = line
+        if key == "rank" and number:
+            pointer.rank, pointer.line = int(number[0]), line
         elif key == "exitcode" and number:
             pointer.code, pointer.line = int(number[0]), line
         return True
@@ -318,9 +313,7 @@ class Stream:
         if not self._open or not self._open[-1].frames:
             return None
         traceback = self._open[-1]
-        evidence = Evidence(
-            traceback.first, _HEAD, self.rank, frames=tuple(traceback.frames), first=traceback.first
-        )
+        evidence = Evidence(traceback.first, _HEAD, self.rank, frames=tuple(traceback.frames))
         evidence.logged, evidence.announced = traceback.handled, traceback.announced
         return evidence
 
@@ -344,6 +337,3 @@ def _is_exception(name: str) -> bool:
     if last in _LEVELS or (not last[:1].isupper() and not last.endswith(("Error", "Exception"))):
         return False
     return "." in name or re.search(_NAMED, last) is not None
-
-
-__all__ = ["Rule", "Stream", "parts", "untagged"]
