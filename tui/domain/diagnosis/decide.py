@@ -119,7 +119,8 @@ class _Decision:
     def _ended(self) -> Verdict:
         """Return the verdict on a log without an error: success and a stop from outside show in its end."""
         if self._job.state:
-            return Verdict("", "none", confidence=0.5, next="" if self._job.ended else "The job still runs.")
+            runs = "The job still runs." if self._job.state == "RUNNING" else ""
+            return Verdict("", "none", confidence=0.5, next=runs)
         ends = [line for activity in self._findings.replicas.values() for line in activity.recent]
         stop = next((line for line in ends if _STOPPED.search(line.text)), None)
         if stop is not None:

@@ -46,11 +46,6 @@ class JobFacts:
     """Where the job runs: `local`, `vertex`, `cluster`, or "" if unknown."""
 
     @property
-    def ended(self) -> bool:
-        """Whether the job has ended, as far as is known."""
-        return self.state in {"", "SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
-
-    @property
     def failed(self) -> bool:
         """Whether the service says that the job, or one of its replicas, failed."""
         if self.state:
