@@ -1,4 +1,4 @@
-"""Decides from the evidence which failure came first, which failures followed, and with what confidence."""
+"""Finds the failure that came first among the evidence, the failures that followed, and the confidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes and signals, by who reports them."""
+"""Exit codes and signals, by the program that reports them."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def signal_of(code: int | None) -> int:
 
 def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
     """Return the verdict on a replica's end that no line explains; without a cause if the end shows none."""
-    who = replica or "A process"
+    subject = replica or "A process"
     if not signal:
-        return _exit(code, who)
+        return _exit(code, subject)
     name = _name(code)
     words, family, retry, advice, short, confidence = _SIGNALS.get(code, _NATIVE)
     if code == 9:
         advice = f"{_PLACES.get(place, _PLACES[''])}."
-    cause, short = f"{who} {words.format(name=name)}", short.format(name=name)
+    cause, short = f"{subject} {words.format(name=name)}", short.format(name=name)
     return Verdict(cause, family, retry=retry, next=advice, short=short, confidence=confidence)
 
 
@@ -88,14 +88,14 @@ _FAMILIES = {
 }
 
 
-def _exit(code: int, who: str) -> Verdict:
+def _exit(code: int, subject: str) -> Verdict:
     """Return the verdict on an exit code that the kernel, a shell or the trainer documents."""
     own = code - 128 if code - 128 in _FAMILIES and code > 190 else code
     if own not in _FAMILIES:
         return Verdict("")
     family, retry = _FAMILIES[own]
     return Verdict(
-        f"{who} ended with code {code}: {explain_exit(code)}",
+        f"{subject} ended with code {code}: {explain_exit(code)}",
         family,
         retry=retry,
         next="Check its command and arguments."

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
 from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.rules import Rules
-from tui.domain.diagnosis.stream import Stream, parts, untagged
+from tui.domain.diagnosis.stream import ProcessStream, parts, untagged
 
 MOST_SAME = 6
 """Number of equal errors of a replica that are saved: the first two and the last ones."""
@@ -45,7 +45,7 @@ class Reader:
     def __init__(self, rules: Rules) -> None:
         self.findings = Findings()
         self._rules = rules
-        self._streams: dict[tuple[str, int | None], Stream] = {}
+        self._streams: dict[tuple[str, int | None], ProcessStream] = {}
         self._groups: dict[tuple[str, str], list[Evidence]] = {}
         self._kinds: dict[str, int] = {}
         self._watched: deque[Evidence] = deque(maxlen=4)
@@ -96,7 +96,7 @@ class Reader:
                 activity.ranks.add(rank)
             stream = self._streams.get((activity.name, rank))
             if stream is None:
-                stream = self._streams[activity.name, rank] = Stream(rank)
+                stream = self._streams[activity.name, rank] = ProcessStream(rank)
             stream.before = activity.recent[-1] if activity.recent else None
             evidence, busy = stream.read(body, line, activity.count, self._rules)
             ordinary = ordinary and not busy and evidence is None

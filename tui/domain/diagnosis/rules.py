@@ -38,7 +38,7 @@ class RuleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CauseRule:
     """What a line means. Texts have `{group}` where a named group of `match` is to be inserted."""
 
     id: str
@@ -68,14 +68,14 @@ class Rule:
         return self.next.get(place) or self.next.get("any", "") or next(iter(self.next.values()), "")
 
 
-_KEYS = frozenset(key.name for key in fields(Rule)) - {"counter"} | {"not"}
+_KEYS = frozenset(key.name for key in fields(CauseRule)) - {"counter"} | {"not"}
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """A rule that matches a text, with the named groups."""
 
-    rule: Rule
+    rule: CauseRule
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, text: str) -> str:
@@ -88,13 +88,13 @@ class Match:
 class Rules:
     """A compiled set of rules in order: the first that matches a line decides."""
 
-    def __init__(self, rules: Sequence[Rule], own: Sequence[Rule] = ()) -> None:
+    def __init__(self, rules: Sequence[CauseRule], own: Sequence[CauseRule] = ()) -> None:
         """Compile the rules. The user's `own` precede. Raises RuleError."""
         import re2  # noqa: PLC0415 - only a diagnosis needs it
 
         options = re2.Options()
         options.log_errors, options.never_capture, options.max_mem = False, True, 128 << 20
-        self._rules: dict[str, list[Rule]] = {"line": [], "platform": []}
+        self._rules: dict[str, list[CauseRule]] = {"line": [], "platform": []}
         self._sets: dict[str, Any] = {}
         for where, members in self._rules.items():
             members += [rule for rule in (*own, *rules) if rule.where == where]
@@ -119,14 +119,14 @@ class Rules:
                 hits.update(at for at, text in enumerate(chunk, start) if self.matches(text))
         return hits
 
-    def matches(self, text: str, where: str = "line") -> list[Rule]:
+    def matches(self, text: str, where: str = "line") -> list[CauseRule]:
         """Return the rules that match a text, in order."""
         if not self._rules[where]:
             return []
         members = self._rules[where]
         return [members[at] for at in sorted(self._sets[where].Match(text.encode(errors="replace")) or ())]
 
-    def filled(self, rule: Rule, text: str) -> Match:
+    def filled(self, rule: CauseRule, text: str) -> Match:
         """Return the match of a rule with its named groups."""
         pattern = self._patterns.get(rule.id)
         if pattern is None:
@@ -148,7 +148,7 @@ def shipped_rules(own: Path | None = None) -> Rules:
     return Rules(rules, read_rules(own) if own is not None and own.exists() else ())
 
 
-def read_rules(path: Path, *, tried: bool = True) -> list[Rule]:
+def read_rules(path: Path, *, tried: bool = True) -> list[CauseRule]:
     """Read a file of rules. With `tried`, each is tried on its own lines, which takes time. Raises RuleError
     with file and line of a bad rule."""
     try:
@@ -166,7 +166,7 @@ def read_rules(path: Path, *, tried: bool = True) -> list[Rule]:
     return [_rule(entry, path, text, seen, tried) for entry in document]
 
 
-def _rule(entry: Any, path: Path, text: str, seen: set[str], tried: bool) -> Rule:
+def _rule(entry: Any, path: Path, text: str, seen: set[str], tried: bool) -> CauseRule:
     """Check one rule. Raises RuleError."""
     name = str(entry.get("id", "")) if isinstance(entry, dict) else ""
     where = f"{path}:{_line_of(text, name)}: rule {name or repr(entry)}"
@@ -199,7 +199,7 @@ def _rule(entry: Any, path: Path, text: str, seen: set[str], tried: bool) -> Rul
         if counter and pattern.search(counter):
             raise RuleError(f"{where}: match must not match its counter-line: {counter}")
     values = {key: entry[key] for key in entry.keys() - {"not", "line"}}
-    return Rule(**values, line=line, counter=counter)
+    return CauseRule(**values, line=line, counter=counter)
 
 
 def _line_of(text: str, name: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tui.domain.diagnosis.evidence import Evidence, Pointer, TracebackFrame
 from tui.domain.diagnosis.line import LogLine
-from tui.domain.diagnosis.rules import Match, Rule, Rules
+from tui.domain.diagnosis.rules import CauseRule, Match, Rules
 
 MOST_PARTS = 40
 """Number of parts between carriage returns that are read, from the end."""
@@ -80,9 +80,9 @@ _NUMBER = re.compile(r"-?\d{1,10}")
 
 def parts(text: str) -> list[str]:
     """The parts of a line between carriage returns, without control sequences, the last ones if many."""
-    found = text.split("\r")[-MOST_PARTS:] if "\r" in text else [text]
-    found = [part[:MOST_CHARACTERS] for part in found if part]
-    return [part if part.isprintable() else _ESCAPES.sub("", part) for part in found]
+    pieces = text.split("\r")[-MOST_PARTS:] if "\r" in text else [text]
+    pieces = [part[:MOST_CHARACTERS] for part in pieces if part]
+    return [part if part.isprintable() else _ESCAPES.sub("", part) for part in pieces]
 
 
 def untagged(text: str) -> tuple[int | None, str]:
@@ -111,7 +111,7 @@ class _Traceback:
     age: int = 0
 
 
-class Stream:
+class ProcessStream:
     """The lines of one rank of a replica, or of all that write without a prefix."""
 
     def __init__(self, rank: int | None) -> None:
@@ -318,7 +318,7 @@ class Stream:
         return evidence
 
 
-def _proof(fitting: Match | Rule | None) -> int:
+def _proof(fitting: Match | CauseRule | None) -> int:
     """Return how much a rule proves: more for a root cause than for a consequence."""
     rule = fitting.rule if isinstance(fitting, Match) else fitting
     if rule is None or rule.role not in {"cascade", "either", "root"}:
