@@ -59,7 +59,8 @@ def test_two_nodes_survive_a_kill_and_the_curve_is_that_of_a_run_in_peace(script
     begins = printed(nodes[0], r"starts at step (\d+) with 2 processes")
     assert len(begins) == 2 and int(begins[1]) >= 10
     killed = "rank 1 on node 1: the process ended with exit code 137 (SIGKILL)"
-    assert killed in [entry["message"] for entry in entries(nodes[0])]
+    # Node 0 may see its broken connection before it hears of the kill.
+    assert killed in [entry["message"] for node in nodes for entry in entries(node)]
     assert whole.process.wait(120) == 0 and losses(nodes[0]) == losses(whole) and len(losses(whole)) == 60
 
 

@@ -263,7 +263,7 @@ class MemoryProgress(ProgressService):
         stored = self._backend.stored
         return {j.name: stored[j.name].progress for j in jobs if j.name in stored}
 
-    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
         return []
 
 

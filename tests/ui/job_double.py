@@ -137,7 +137,7 @@ class _Metrics(MetricService):
 class _Progress(MemoryProgress):
     _backend: JobBackend
 
-    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
         self._backend.meet_error()
         found = (training_step(e.timestamp, e.json) for e in self._backend.entries)
         return [sample for sample in found if sample is not None]
