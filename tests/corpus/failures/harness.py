@@ -136,8 +136,7 @@ class Run:
             (folder, "/workspace"),
             *((root + "/lib/python3.11/", "/opt/conda/lib/python3.11/") for root in (venv, prefix)),
             *((root + "/bin/", "/opt/conda/bin/") for root in (venv, prefix)),
-            ("/work/main/.venv", "/opt/conda"),
-            ("/root/.pyenv/versions/3.11.7/lib", "/opt/conda/lib"),
+            *((root, "/opt/conda") for root in (os.path.realpath(sys.prefix), sys.base_prefix)),
             (os.path.realpath(self.python).rsplit("/bin/", 1)[0], "/opt/conda"),
         ]
         for old, new in rules:
