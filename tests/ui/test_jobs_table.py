@@ -15,6 +15,7 @@ from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.field import columns
+from tui.domain.fields.job_row import JobRow
 from tui.domain.fields.jobs import job_fields, progress_cell
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.columns import GAP, place
@@ -141,10 +142,13 @@ def test_a_job_that_waits_for_a_persistent_resource_says_so() -> None:
     waiting = replace(
         job(1, "a"), state=JobState.PENDING, create_time=NOON - timedelta(minutes=5), start_time=None
     )
-    assert progress_cell(waiting, NOON).words == "provisioning, 5m"
-    assert progress_cell(replace(waiting, persistent_resource="mine"), NOON).words == "waits for mine, 5m"
+    assert progress_cell(JobRow(waiting, NOON)).words == "provisioning, 5m"
+    assert (
+        progress_cell(JobRow(replace(waiting, persistent_resource="mine"), NOON)).words
+        == "waits for mine, 5m"
+    )
     queued = replace(waiting, persistent_resource="mine", state=JobState.QUEUED)
-    assert progress_cell(queued, NOON).words == "no quota yet, 5m"
+    assert progress_cell(JobRow(queued, NOON)).words == "no quota yet, 5m"
 
 
 @pytest.mark.parametrize("width", [120, 160])
@@ -162,4 +166,4 @@ async def test_a_job_that_runs_after_a_failure_says_so_beside_its_progress(
     assert "22%  OOM worker-2 " in rows["failed"] and "22%  restarted 4× " in rows["often"]
     assert "restarted" not in rows["fine"]
     over = replace(often, state=JobState.SUCCEEDED)
-    assert "restarted" not in progress_cell(over, NOON).words
+    assert "restarted" not in progress_cell(JobRow(over, NOON)).words

@@ -114,13 +114,23 @@ def steps_text(progress: Progress) -> str:
     return f"{progress.step}{of}{loss}"
 
 
-def progress_cell(job: Job, now: datetime) -> Cell:
-    """Return a cell with a bar and percent, or the reason for a wait, a failure or a restart."""
-    progress = job.progress
-    if job.state is JobState.FAILED and job.error is not None:
-        return Cell(short_error(job), Tone.BAD)
+def progress_cell(row: JobRow) -> Cell:
+    """Return what matters most about a job's progress: the first branch that has something to say."""
+    return next((cell for branch in _PROGRESS if (cell := branch(row)) is not None), UNKNOWN)
+
+
+def _failure(row: JobRow) -> Cell | None:
+    """Return the cause of a failed job."""
+    job = row.job
+    if job.state is not JobState.FAILED or job.error is None:
+        return None
+    return Cell(short_error(job), Tone.BAD)
+
+
+def _wait(row: JobRow) -> Cell | None:
+    """Return the reason why a job waits or recovers, which matters more than its progress."""
+    job, now = row.job, row.now
     if job.diagnosis is not None and job.diagnosis.short and job.state in _UNDER_WAY:
-        # For a job that waits or recovers, the reason matters more than its progress.
         waited = f", {age(job.wait(now))}" if job.waiting else ""
         return Cell(job.diagnosis.short + waited, Tone.WARNING)
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
@@ -129,21 +139,45 @@ def progress_cell(job: Job, now: datetime) -> Cell:
             # The machines exist, but the job waits for other jobs there.
             words = f"waits for {job.persistent_resource}"
         return muted(f"{words}, {age(job.wait(now))}")
-    fraction = progress.fraction
-    if progress.problem and job.state.active:
-        return Cell(progress.problem, Tone.BAD)
-    if fraction is not None:
-        tone = Tone.GOOD if job.state is JobState.RUNNING else Tone.MUTED
-        restarts = _restarts(job)
-        if restarts:
-            # On a narrow screen the column is about as wide as a bar, so show the text without the bar.
-            return Cell(f"{fraction:>3.0%}", tone, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
-        return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
-    if progress.phase:
-        return muted(progress.phase)
+    return None
+
+
+def _problem(row: JobRow) -> Cell | None:
+    """Return the problem that a running trainer reports."""
+    problem = row.job.progress.problem
+    return Cell(problem, Tone.BAD) if problem and row.job.state.active else None
+
+
+def _attempt(row: JobRow) -> Cell | None:
+    """Return the percent and the restarts of a job that restarted."""
+    fraction, restarts = row.job.progress.fraction, _restarts(row.job)
+    if fraction is None or not restarts:
+        return None
+    # On a narrow screen the column is about as wide as a bar, so show the text without the bar.
+    return Cell(f"{fraction:>3.0%}", Tone.GOOD, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
+
+
+def _line(row: JobRow) -> Cell | None:
+    """Return a bar and percent."""
+    fraction = row.job.progress.fraction
+    if fraction is None:
+        return None
+    tone = Tone.GOOD if row.job.state is JobState.RUNNING else Tone.MUTED
+    return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
+
+
+def _phase(row: JobRow) -> Cell | None:
+    """Return the phase of the training, or the reason that the service reports."""
+    job = row.job
+    if job.progress.phase:
+        return muted(job.progress.phase)
     if job.diagnosis is not None and job.diagnosis.short and job.state.active:
         return Cell(job.diagnosis.short, Tone.WARNING)
-    return UNKNOWN
+    return None
+
+
+_PROGRESS = (_failure, _wait, _problem, _attempt, _line, _phase)
+"""The branches of the progress cell, the most important first."""
 
 
 def _restarts(job: Job) -> str:
@@ -211,7 +245,7 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
     Field("strategy", "STRATEGY", 8, max_width=8, rank=7,
         cell=_strategy, sort=lambda row: row.job.strategy),
     Field("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True,
-        cell=lambda row: replace(progress_cell(row.job, row.now), long=steps_text(row.job.progress)),
+        cell=lambda row: replace(progress_cell(row), long=steps_text(row.job.progress)),
         sort=lambda row: row.job.progress.fraction, largest_first=True,
         json=_progress_json, help="Steps, loss, speed and expected end, see below"),
     Field("step", "STEP", 9, max_width=24, rank=9, right=True, whole=True, only="screen",

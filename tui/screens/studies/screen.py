@@ -307,9 +307,9 @@ def _result(job: Job, progress: Parts, now: datetime) -> Content:
             f"{plain(progress.best.metric)} ", value, f" by trial {plain(progress.best.task)}"
         )
         failed = job.state is JobState.FAILED and job.error is not None
-        return Content.assemble(content(progress_cell(job, now)), "  ", words) if failed else words
+        return Content.assemble(content(progress_cell(JobRow(job, now))), "  ", words) if failed else words
     if job.state is JobState.FAILED or job.state in {JobState.QUEUED, JobState.PENDING}:
-        return content(progress_cell(job, now))
+        return content(progress_cell(JobRow(job, now)))
     if not progress.at_work:
         return _NONE
     names = [plain(task.name or task.id) for task in progress.at_work]
