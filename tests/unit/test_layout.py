@@ -129,6 +129,26 @@ def test_the_console_and_the_trainer_do_not_import_each_other() -> None:
     assert importers(modules_of("trainer"), ("tui",)) == []
 
 
+def test_the_first_paint_loads_only_what_it_shows() -> None:
+    later = (
+        *("tui.domain.diagnosis", "tui.domain.kubernetes", "tui.domain.profile", "tui.domain.pipeline"),
+        *(
+            "tui.domain.vertex.rules",
+            "tui.backends.vertex",
+            "tui.backends.kubernetes",
+            "tui.emulator",
+            "tui.verbs.log",
+        ),
+        *("pydantic", "yaml", "google.protobuf", "google.auth", "grpc", "numpy", "torch", "sqlite3", "httpx"),
+    )
+    code = (
+        "import sys, tui.cli, tui.console, tui.app\n"
+        f"print([name for name in {later!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_asking_for_help_loads_neither_the_screen_nor_a_client() -> None:
     # Some installers leave `google` itself in every process, as a namespace with nothing in it.
     code = (

@@ -145,9 +145,12 @@ def key_problems(keymap: Mapping[str, str]) -> list[str]:
     problems = (
         [f"The key map has ids without an action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
     )
-    for scope in dict.fromkeys(a.scope for a in actions()):
+    scopes: dict[str, list[Action]] = {"app": []}
+    for action in actions():
+        scopes.setdefault(action.scope, []).append(action)
+    for scope, own in scopes.items():
         by_key: dict[str, str] = {}
-        for action in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
+        for action in (*scopes["app"], *own) if scope != "app" else own:
             for key in (keymap.get(action.id) or action.key).split(","):
                 other = by_key.setdefault(key.strip(), action.id)
                 if key.strip() and other != action.id and (action.id in keymap or other in keymap):

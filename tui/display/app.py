@@ -12,7 +12,8 @@ import os
 import signal
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.color import ColorSystem
@@ -34,6 +35,7 @@ from tui.widgets.clipboard import copy_sequences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from textual.theme import Theme
 
     from tui.display.driver import ConsoleDriver
     from tui.display.writer import LineWriter
@@ -74,6 +76,8 @@ class DisplayApp(App[Result]):
     """An app with the settings `output` and `slow`, set before it runs. `stock` selects Textual's output."""
 
     output: Output = "diff"
+    _styled_theme: Theme | None = None
+    _theme_variables: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +94,13 @@ class DisplayApp(App[Result]):
         self._released = False
         self.key_at = 0.0
         """Monotonic time of the last key or click."""
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the theme's variables. Textual would generate them three times at each start."""
+        theme = self.current_theme
+        if self._styled_theme is not theme:
+            self._styled_theme, self._theme_variables = theme, super().get_css_variables()
+        return dict(self._theme_variables)
 
     def go_slow(self) -> None:
         """Limit the frames per second and turn off animations, for a slow line."""

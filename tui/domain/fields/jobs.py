@@ -19,7 +19,6 @@ from tui.domain.fields.field import ABSENT, Field, SortKey, json_object, sortabl
 from tui.domain.fields.job_row import NO_SOURCES, JobRow, JobSources, UsageTrend
 from tui.domain.fields.replicas import replicas_json
 from tui.domain.fields.tasks import task_json
-from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.masking import mask_value
 
 BAR = 10
@@ -333,5 +332,7 @@ def job_json(
     """Return a job in the documented JSON format. `diagnosis` is a more exact diagnosis, if more than the job
     itself was read."""
     job = job if progress is None else replace(job, progress=progress)
+    from tui.domain.jobs.diagnosis import diagnosis_of  # noqa: PLC0415  the first paint does not need it
+
     row = JobRow(job, datetime.now(UTC), sources, diagnosis or diagnosis_of(job))
     return json_object(JOB_FIELDS, row)

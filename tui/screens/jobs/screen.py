@@ -72,6 +72,7 @@ class JobsScreen(ListScreen):
         self._rows: JobRows | None = None
         self._waiting = False
         self._shown_at = 0.0
+        self._wide = False
         self._usage: UsageFeed | None = None
         self._usage_of: Session | None = None
         self._following = False
@@ -128,8 +129,8 @@ class JobsScreen(ListScreen):
         return self.console.connection.as_of(job)
 
     def on_resize(self) -> None:
-        """Show the ids on a wide screen."""
-        if self.has_widgets:
+        """Show the ids on a wide screen, and hide them on a narrower screen."""
+        if self.has_widgets and self._wide != (self.size.width >= ID_FROM):
             self._show()
 
     def _in_view(self) -> Sequence[str]:
@@ -184,7 +185,8 @@ class JobsScreen(ListScreen):
         if isinstance(table, JobTable):
             jobs, billed = self.console.store.jobs.values(), not self.console.bills_nothing
             group = self.console.connection.context.kind == "group"
-            ids = self.size.width >= ID_FROM and any(job.id != job.display_name for job in jobs)
+            self._wide = self.size.width >= ID_FROM
+            ids = self._wide and any(job.id != job.display_name for job in jobs)
             table.show_kinds({job.kind for job in jobs}, billed=billed, contexts=group, ids=ids)
         table.set_sort(rows.order.sort, self._largest_first)
         rows.show(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import shutil
 import time
 from datetime import datetime
@@ -53,6 +52,8 @@ def _folder_prefix(job_name: str) -> str:
 
 
 def _digest(text: str) -> str:
+    import hashlib  # noqa: PLC0415  the first paint does not need it
+
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
