@@ -154,7 +154,8 @@ class _Decision:
         if self._trained_on(evidence):
             return True
         later = evidence.after[:2] if evidence.exception else evidence.after[:1]
-        near = [*(line.text for line in later), evidence.text]
+        # The name of an exception or its module, e.g. `retry.HttpError`, announces no retry.
+        near = [*(line.text for line in later), evidence.message if evidence.exception else evidence.text]
         if any(GIVEN_UP.search(text) for text in near):
             return False
         return any(_RETRIED.search(text) for text in near)

@@ -39,9 +39,12 @@ _NAMED = (
     r"|BadRequest|ServerError)"
 )
 _WORDED = re.compile(rf"{_NAMED}$|[Ee]rror|[Ee]xception")
-_ENDS = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:\[[^\]]*\])?(?:: ?(?P<message>.*))?$")
+_ENDS = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*|(?:[A-Za-z_]\w*\.)+(?:\w*error|timeout|exception))(?:\[[^\]]*\])?"
+    r"(?:: ?(?P<message>.*))?$"
+)
 _ALONE = re.compile(
-    rf"(?P<type>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|(?:[A-Za-z_]\w*\.)*[A-Z]?\w*?{_NAMED})(?:: (?P<message>.*)|:?$)"
+    rf"(?P<type>(?:[A-Za-z_]\w*\.)+_?[A-Z]\w*|(?:[A-Za-z_]\w*\.)*[A-Z]?\w*?{_NAMED})(?:: (?P<message>.*)|:?$)"
 )
 _QUOTED = re.compile(
     r"(?:^|[\s\[\](>:'\"|])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt))"
@@ -64,7 +67,8 @@ _HANDLED = re.compile(
     r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
 )
 GIVEN_UP = re.compile(
-    r"giv(?:ing|en) up|[Rr]etries exhausted|[Mm]ax(?:imum)? retries|after \d+ (?:attempts|retries|tries)",
+    r"giv(?:ing|en) up|retries exhausted|max(?:imum)? retries|after \d+ (?:attempts|retries|tries)"
+    r"|retry (?:count|limit|budget)|exceeded .{0,20}\bretr|(?:out of|no more) retries|exhausted",
     re.IGNORECASE,
 )
 _CHAINS = {
@@ -333,7 +337,9 @@ def _mild(text: str) -> bool:
 
 def _is_exception(name: str) -> bool:
     """Whether a name before a colon is that of an exception."""
-    last = name.rpartition(".")[2]
+    last = name.rpartition(".")[2].lstrip("_")
+    if "." in name and last in {"error", "timeout", "gaierror", "herror", "exception"}:
+        return True
     if last in _LEVELS or (not last[:1].isupper() and not last.endswith(("Error", "Exception"))):
         return False
     return "." in name or re.search(_NAMED, last) is not None
