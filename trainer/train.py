@@ -138,7 +138,7 @@ class Trainer:
             self._init_weights(local.model.init_weights)
         self._set_up()
         if checkpoint is not None:
-            self._resume(checkpoint)
+            checkpoint = self._resume(checkpoint)
         self.batches = self._train_batches()
         self.checkpoints.attach(self.strategy, checkpoint)
         every = self.config.guard.check_replicas
@@ -186,20 +186,26 @@ class Trainer:
         self.workload = replace(self.workload, weights=source)
         report(f"initial weights from {path}")
 
-    def _resume(self, checkpoint: FoundCheckpoint) -> None:
-        saved, began = checkpoint.manifest.progress, time.monotonic()
-        self._restore(checkpoint)
+    def _resume(self, checkpoint: FoundCheckpoint) -> FoundCheckpoint:
+        """Continue from this checkpoint, or from an earlier one if it can't be loaded; return the loaded
+        checkpoint."""
+        began = time.monotonic()
+        checkpoint = self._restore(checkpoint)
+        saved = checkpoint.manifest.progress
         self.goodput.count_restore(time.monotonic() - began)
         self.state.position = saved["position"]
         self.guard.load_state(saved.get("guard"))
         self.goodput.resume(self.state.step, saved["spent"])
         if self.rank == 0:
             events.resumed(checkpoint, self.state.position)
+        return checkpoint
 
-    def _restore(self, checkpoint: FoundCheckpoint) -> None:
-        """Restore weights, optimizer, step and losses; the caller sets the position in the data."""
-        self.checkpoints.load(checkpoint, self.strategy)
+    def _restore(self, checkpoint: FoundCheckpoint) -> FoundCheckpoint:
+        """Restore weights, optimizer, step and losses, and return the loaded checkpoint; the caller sets the
+        position in the data."""
+        checkpoint = self.checkpoints.load(checkpoint, self.strategy)
         self._load_progress(checkpoint.manifest.step, checkpoint.manifest.progress)
+        return checkpoint
 
     def _load_progress(self, step: int, saved: Mapping[str, Any]) -> None:
         """Restore the result of `_progress`, except the position and the guard's losses."""
@@ -313,7 +319,7 @@ class Trainer:
             problem = self._upload_last()
             raise Diverged(f"{reason}, {self.rollback.refusal(checkpoint, guard)}{problem}")
         with self.goodput.measure("restart"):
-            self._restore(checkpoint)
+            checkpoint = self._restore(checkpoint)
         self.rollback.restored_step = self.state.step
         self.guard.roll_back(checkpoint.manifest.progress.get("guard"))
         self.goodput.count_as_lost((last_step - self.state.step) * self.state.step_seconds)

@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from trainer.checkpoint.peers.server import PeerStoreServer, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.checkpoint.stores.folder_store import FolderStore
+from trainer.config import ParallelConfig
 from trainer.network.addresses import listen_on
 
 NODES = 2
@@ -122,7 +123,7 @@ class TwoNodes:
             peers._own, peers._stores = self.stores[node], dict(enumerate(self.stores))
             finder = Finder(
                 self.disk(node), self.bucket if store else None, group, Patience(1), peers, shared=False,
-                report=self.said.append,
+                parallel=asdict(ParallelConfig()), report=self.said.append,
             )  # fmt: skip
             self.runs = finder.list_places(own_run)
             return finder.newest(run)

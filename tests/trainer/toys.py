@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,8 +30,8 @@ class OneFile:
     family: str = "toy"
     replicated: bool = False
 
-    def shared_files(self, files: Collection[str]) -> list[str]:
-        return sorted(files)
+    def writer(self, name: str) -> int | None:
+        return None
 
     def open_weights(self, path: Path) -> SavedWeights:
         state = torch.load(path / "toy.pt", weights_only=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import FormatError, Manifest, step_of
@@ -118,11 +118,13 @@ class Finder:
         peers: PeerCopies,
         *,
         shared: bool,
+        parallel: Mapping[str, Any],
         report: Callable[[str], None],
     ) -> None:
-        """`shared` is true if all ranks see the same folder."""
+        """`shared` is true if all ranks see the same folder. `parallel` are the settings of `ParallelConfig`
+        by name."""
         self._folder, self._store, self._group = folder, store, group
-        self._patience, self._report = patience, report
+        self._patience, self._parallel, self._report = patience, parallel, report
         self.regroup(peers, shared=shared)
         self._remote: Copies = {}
         """The store's checkpoints as rank 0 listed them; only rank 0 lists, so that all ranks have the same
@@ -223,9 +225,18 @@ class Finder:
                 source = self._store.name if place == "remote" and self._store else str(path)
                 restored = self._restored(step, local) if place == "local" else ()
                 return FoundCheckpoint(path, manifests.read(path), source, restored)
-            self._rejected.add((place, at))
-            if self._group.rank == 0:
-                self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
+            self._reject(place, at, step, problem)
+
+    def skip(self, checkpoint: FoundCheckpoint, problem: str) -> None:
+        """Skip a checkpoint that can't be loaded in later searches; all ranks call it."""
+        manifest = checkpoint.manifest
+        place = "local" if checkpoint.source == str(checkpoint.path) else "remote"
+        self._reject(place, manifest.saved, manifest.step, problem)
+
+    def _reject(self, place: str, saved: float, step: int, problem: str) -> None:
+        self._rejected.add((place, saved))
+        if self._group.rank == 0:
+            self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
     def _ask(self, done: str, ask: Callable[[], T], nothing: T) -> list[T]:
         """Run the query on every rank; retry while a rank has a problem and time is left. Return all
@@ -410,10 +421,12 @@ class Finder:
         if whole is not None and present:
             # This node's copy is complete too, but its files may be split differently.
             present = owners[whole].files
+        reads = self._reader(owners)
         try:
             for rank in [whole] if whole is not None else list(owners):
-                for name in self._files_to_send(owners, rank):
-                    self._send(path / name, rank, lacks=self._coordinates and name not in present)
+                for name, file in sorted(owners[rank].files.items()):
+                    lacks = self._coordinates and name not in present and reads(name)
+                    self._send(path / name, rank, lacks=lacks and not manifests.is_intact(path / name, file))
             if self._coordinates and group.rank not in owners:
                 manifest = owners[whole] if whole is not None else next(iter(owners.values()))
                 files = {name: file for part in owners.values() for name, file in part.files.items()}
@@ -422,13 +435,22 @@ class Finder:
             return f"{path}: {error.strerror or error}"
         return None
 
-    def _files_to_send(self, owners: dict[int, Manifest], rank: int) -> list[str]:
-        """Return the files that `rank` sends to the other ranks."""
-        manifest = owners[rank]
-        same_ranks = manifest.world_size == self._group.world_size and len(owners) == manifest.nodes
-        if not _has_all_files(manifest) and same_ranks:
-            return layout_of(manifest.strategy, manifest.layout).shared_files(manifest.files)
-        return sorted(manifest.files)
+    def _reader(self, owners: dict[int, Manifest]) -> Callable[[str], bool]:
+        """Return a function that tells whether a rank of this node reads a file; a collective call.
+
+        If the ranks have the same shards as at the save, a node reads only the files of these shards.
+        """
+        group, manifest = self._group, next(iter(owners.values()))
+        nodes: list[int] = group.all_gather(group.node_rank)
+        saved, now = manifest.config.get("parallel", {}), self._parallel
+        same_ranks = (manifest.world_size, manifest.nodes) == (group.world_size, group.nodes)
+        if not same_ranks or len(owners) != group.nodes or any(saved.get(n) != now[n] for n in _MESH):
+            return lambda _: True
+        tensor = now["tensor_parallel"]
+        shards = group.world_size // (now["data_parallel_replicate"] * tensor)
+        own = {rank // tensor % shards for rank, node in enumerate(nodes) if node == group.node_rank}
+        writer = layout_of(manifest.strategy, manifest.layout).writer
+        return lambda name: (rank := writer(name)) is None or rank // tensor % shards in own
 
     def _send(self, path: Path, source: int, *, lacks: bool) -> None:
         if any(self._group.all_gather(lacks)):
@@ -463,6 +485,8 @@ class Finder:
         return problem
 
 
+_MESH = ("strategy", "data_parallel_replicate", "tensor_parallel")
+"""Settings that determine the shards of a rank."""
 _PLACES = ("remote", "local")
 """Sources of a checkpoint; later sources are preferred."""
 

@@ -13,7 +13,7 @@ from trainer.checkpoint.manifest import EXTRA_STATE, Manifest
 from trainer.checkpoint.rng_state import set_rng_state
 from trainer.config import OptimizerConfig
 from trainer.distributed.process_group import ProcessGroup
-from trainer.errors import UsageError
+from trainer.errors import CheckpointError, UsageError, one_line
 from trainer.registry import model_entry
 from trainer.strategy.base import Strategy
 from trainer.strategy.layout import layout_of
@@ -119,7 +119,12 @@ def load(checkpoint: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -
     Raises:
         CheckpointError: if the checkpoint can't be read.
     """
-    extra = torch.load(checkpoint.path / EXTRA_STATE, map_location="cpu", weights_only=True)
+    file = checkpoint.path / EXTRA_STATE
+    try:
+        extra = torch.load(file, map_location="cpu", weights_only=True)
+    # torch's reader raises errors of many types for a damaged file.
+    except Exception as error:
+        raise CheckpointError(f"{file} can't be read: {one_line(error)}") from error
     strategy.load(checkpoint.path, checkpoint.manifest.world_size, group.checkpoint_group)
     strategy.load_extra_state(extra["common"])
     # Ranks of a tensor-parallel group draw the same numbers; with other groups their states would differ.

@@ -48,6 +48,7 @@ class CheckpointManager:
             Patience(config.checkpoint.store_timeout, received),
             self._peers,
             shared=self._folder.shared,
+            parallel=self._run_config["parallel"],
             report=self._warn,
         )
         self._run: RunIdentity | None = None
@@ -100,26 +101,45 @@ class CheckpointManager:
         self._folder.name_run(self._run.id)
         return self._run
 
-    def load(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> None:
-        """Load the checkpoint into the strategy.
+    def load(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> FoundCheckpoint:
+        """Load the checkpoint into the strategy, or the next good checkpoint of this run if the load fails;
+        return the loaded checkpoint.
 
         Raises:
             UsageError: if an incompatible strategy or another model saved it, or if a changed setting would
                 change the curve and --allow-change does not name it.
-            CheckpointError: if the checkpoint can't be read.
+            CheckpointError: if no checkpoint can be loaded.
         """
-        check_compatible(checkpoint, strategy, self._run_config)
-        self._check_changes(checkpoint, strategy)
-        group, problem = self._group, None
+        while True:
+            check_compatible(checkpoint, strategy, self._run_config)
+            self._check_changes(checkpoint, strategy)
+            problem = self._load(checkpoint, strategy)
+            if problem is None:
+                self.saved_step = checkpoint.manifest.step
+                return checkpoint
+            self._finder.skip(checkpoint, problem)
+            following = self.find_again()
+            if following is None:
+                # The strategy has a part of this checkpoint, so the run can't begin at step 0.
+                raise CheckpointError(f"{problem}; there is no other checkpoint to load")
+            checkpoint = following
+
+    def _load(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> str | None:
+        """Load the checkpoint on all ranks; return the problem of any rank, or None."""
+        problem = None
         if self._folder.coordinates:
             try:
                 strategy.prepare_load(checkpoint.path, checkpoint.manifest.world_size)
             except CheckpointError as error:
                 problem = str(error)
-        problem = group.first_problem(problem)
-        if problem:
-            raise CheckpointError(problem)
-        load(checkpoint, strategy, group)
+        problem = self._group.first_problem(problem)
+        if problem is None:
+            try:
+                load(checkpoint, strategy, self._group)
+            except CheckpointError as error:
+                problem = str(error)
+            problem = self._group.first_problem(problem)
+        return problem
 
     def _check_changes(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> None:
         """Report each setting that differs from the checkpoint. Raises UsageError."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -130,6 +131,14 @@ def checksum(path: Path) -> int:
         while block := file.read(1 << 20):
             value = zlib.crc32(block, value)
     return value
+
+
+def is_intact(path: Path, expected: Mapping[str, int]) -> bool:
+    """Return whether a file exists and matches the size and checksum in its manifest."""
+    try:
+        return path.stat().st_size == expected["bytes"] and checksum(path) == expected["crc32"]
+    except OSError:
+        return False
 
 
 def damage(folder: Path) -> str | None:

@@ -267,7 +267,7 @@ class ElasticTrainer(Trainer):
         self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
         checkpoint = self.checkpoints.find(same_data(data, self.group))
         if checkpoint is not None:
-            self._resume(checkpoint)
+            checkpoint = self._resume(checkpoint)
         elif self._held is HeldState.PARTIAL:
             raise RuntimeError("the nodes with the state of the run were lost, and there is no checkpoint")
         elif self._local.model.init_weights and self.group.replica is None:
@@ -327,10 +327,11 @@ class ElasticTrainer(Trainer):
             raise MembershipChanges
         return stop
 
-    def _restore(self, checkpoint: FoundCheckpoint) -> None:
+    def _restore(self, checkpoint: FoundCheckpoint) -> FoundCheckpoint:
         held, self._held = self._held, HeldState.PARTIAL
-        super()._restore(checkpoint)
+        checkpoint = super()._restore(checkpoint)
         self._held = held if held is HeldState.COMPLETE else HeldState.NONE
+        return checkpoint
 
 
 def _check_sizes(notice: MembershipNotice, replica: ModelReplica) -> None:

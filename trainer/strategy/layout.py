@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from trainer.errors import CheckpointError
 from trainer.registry import STRATEGIES, resolve
 from trainer.weights.saved import DcpWeights, SavedWeights
 
-DCP_INDEX = ".metadata"
+_PART = re.compile(r"__(\d+)_\d+\.distcp")
 
 
 class CheckpointLayout(Protocol):
@@ -31,9 +31,9 @@ class CheckpointLayout(Protocol):
     def replicated(self) -> bool:
         """Whether every node's copy has the complete state, because all ranks have it."""
 
-    def shared_files(self, files: Collection[str]) -> list[str]:
-        """Return the files of one node that ranks of other nodes read, if all ranks are on the same nodes as
-        before."""
+    def writer(self, name: str) -> int | None:
+        """Return the rank that wrote a file that only ranks with the same shards read; None for a file that
+        all ranks read."""
 
     def open_weights(self, path: Path) -> SavedWeights:
         """Open every weight by its name in the model, from a folder that has all files.
@@ -50,9 +50,11 @@ class DcpLayout:
     replicated: bool
     family: str = "dcp"
 
-    def shared_files(self, files: Collection[str]) -> list[str]:
-        """Return the index of the parts. One rank writes it; each rank reads only its own part."""
-        return [name for name in files if name == DCP_INDEX]
+    def writer(self, name: str) -> int | None:
+        """Return the rank that wrote a part: torch writes a shard that several ranks have only once, on any
+        of these ranks. All ranks read the index of the parts."""
+        part = _PART.fullmatch(name)
+        return int(part[1]) if part else None
 
     def open_weights(self, path: Path) -> SavedWeights:
         return DcpWeights(dcp.FileSystemReader(path), "model.")

@@ -6,7 +6,6 @@ The optimizer is torch's own: DeepSpeed's would be compiled at run time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ import torch.distributed as dist
 from trainer.config import Config
 from trainer.data.loader import Batch
 from trainer.distributed.batch_plan import BatchPlan
-from trainer.errors import UsageError
+from trainer.errors import CheckpointError, UsageError, one_line
 from trainer.models.workload import Workload
 from trainer.optimizers.build import make_optimizer
 from trainer.registry import StrategyEntry
@@ -61,9 +60,9 @@ class ZeROLayout:
     name: str = "zero"
     replicated: bool = False
 
-    def shared_files(self, files: Collection[str]) -> list[str]:
-        """Return all files: an engine opens the files of the other ranks."""
-        return sorted(files)
+    def writer(self, name: str) -> int | None:
+        """Return None for every file: an engine opens the files of the other ranks."""
+        return None
 
     def open_weights(self, path: Path) -> SavedWeights:
         """Open the full-precision copies in the optimizer's files; the files are mapped, not read."""
@@ -210,9 +209,15 @@ class ZeRO:
         inner = self.optimizer.optimizer
         settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
         self._files.finish()
-        loaded, _ = self.engine.load_checkpoint(str(folder), tag=tag)
+        try:
+            loaded, _ = self.engine.load_checkpoint(str(folder), tag=tag)
+        except dist.DistError:
+            # Another rank was lost.
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{folder} can't be loaded: {one_line(error)}") from error
         if loaded is None:
-            raise RuntimeError(f"DeepSpeed found no checkpoint to load in {folder}")
+            raise CheckpointError(f"DeepSpeed found no checkpoint to load in {folder}")
         if universal:
             # ZeRO-3 gives every group the first group's settings, and all weights one shared step counter,
             # which would then count once per weight.
