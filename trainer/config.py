@@ -174,7 +174,11 @@ class ParallelConfig:
         1, "fsdp: neighbouring processes that share each layer and see the same samples"
     )
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
-    activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
+    activation_checkpointing: str = _flag(
+        "off",
+        "recompute activations in the backward pass; selective: all but attention and every second product",
+        choices=["off", "on", "selective"],
+    )
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
     logits_memory: float = _flag(
         256.0, "gpt, causal-lm: MiB of logits that the loss holds at once; 0: those of a whole micro-batch"

@@ -20,6 +20,26 @@ from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
 
 __all__ = ["FakeTensorMode"]
 
+ATTENTION = frozenset(
+    {
+        torch.ops.aten._scaled_dot_product_flash_attention.default,
+        torch.ops.aten._scaled_dot_product_efficient_attention.default,
+        torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+    }
+)
+"""The kernels of attention."""
+PRODUCTS = frozenset({torch.ops.aten.mm.default, torch.ops.aten.addmm.default})
+"""The matrix products of linear layers."""
+
+
+def compiled_graphs() -> tuple[int, list[str]]:
+    """Return the number of graphs that torch.compile has compiled, and the reasons why it divided a
+    graph."""
+    counters = torch._dynamo.utils.counters
+    reasons = [str(reason).splitlines()[0] for reason in counters["graph_break"]]
+    return counters["stats"]["unique_graphs"], reasons
+
 
 def set_group_timeout(group: dist.ProcessGroup, seconds: float) -> None:
     """Set the timeout of a group's collective calls, because the default in a `DeviceMesh` is torch's half

@@ -149,7 +149,8 @@ def test_nodes_with_disks_of_their_own_resume(tmp_path: Path, text: Path, name: 
         for node in disks:
             shutil.rmtree(copy / f"node-{node}" / "checkpoints")
         # Without a bucket only what is the same on every node outlives a lost disk.
-        rescue = [place] if len(disks) > (strategy == "ddp") else []
+        rescue = [f"--upload-dir={copy / 'bucket'}"] if len(disks) > (strategy == "ddp") else []
+        shutil.copytree(tmp_path / "bucket", copy / "bucket")
         more = Ranks(copy, world, *flags(strategy, text, **kept), *rescue, nodes=2)
         assert more.wait() == [0] * world, more.errors()
         resumed = [x for x in more.lines() if x["kind"] == "resumed"]

@@ -93,11 +93,15 @@ def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[floa
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch compiles for the CPU with g++")
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", "zero3"])
+@pytest.mark.parametrize(
+    "options",
+    ["ddp", "fsdp", "zero2", "zero3", "ddp --activation-checkpointing=on",
+     "fsdp --activation-checkpointing=selective"],
+)  # fmt: skip
 def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
-    tmp_path: Path, plain: list[float], strategy: str
+    tmp_path: Path, plain: list[float], options: str
 ) -> None:
-    flags = (f"--strategy={strategy}", "--checkpoint-every=3")
+    flags = (*f"--strategy={options}".split(), "--checkpoint-every=3")
     assert curve(tmp_path / "on", *flags, "--compile=on") == pytest.approx(plain, abs=1e-4)
     curve(tmp_path / "off", *flags)
     for home, other in (("on", "off"), ("off", "on")):
