@@ -64,6 +64,7 @@ def jobs() -> st.SearchStrategy[Job]:
         groups=st.lists(whole(ReplicaGroup), max_size=3).map(tuple),
         nodes=st.lists(whole(NodeShare, **choices(NodeShare), share=finite), max_size=2).map(tuple),
         timeout=maybe(st.timedeltas(timedelta(0), timedelta(days=90))),
+        longest_wait=maybe(st.timedeltas(timedelta(0), timedelta(days=90))),
         progress=whole(Progress, **choices(Progress)),
         tasks=st.lists(tasks, max_size=2).map(tuple),
     )

@@ -37,6 +37,7 @@ from tui.screens.console.operations import ConsoleOperations
 from tui.screens.console.profile_entries import ProfileEntries
 from tui.screens.console.standing_costs import TICK, StandingCosts
 from tui.screens.console.unanswered_launches import UnansweredLaunches
+from tui.screens.console.wait_reasons import WaitReasons
 from tui.screens.containment import ContainingApp
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
@@ -163,6 +164,11 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return IdleCollector(self.quiet_for)
 
     @cached_property
+    def wait_reasons(self) -> WaitReasons:
+        """Why the jobs of the open context wait."""
+        return WaitReasons(self, lambda work: background(self, work, "quotas of waiting jobs"))
+
+    @cached_property
     def _ascii_filter(self) -> AsciiFilter:
         return AsciiFilter()
 
@@ -194,6 +200,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
                 self._garbage.start()
                 self.set_interval(TURN, self._garbage.turn)
                 self.set_interval(TICK, self.standing.tick)
+                self.set_interval(TICK, self.wait_reasons.tick)
                 background(self, self._preload_screens, "screens")
             self.standing.tick()
             if self.costs.prices is None:

@@ -29,6 +29,7 @@ from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.log.attempts import read_attempts
 from tui.verbs.log.diagnosis import read_diagnosis
+from tui.verbs.log.waiting import all_with_reasons, with_reasons
 from tui.verbs.output import note, out, print_fields, print_json
 from tui.verbs.run import READS, Run, VerbFailure, find_job, parent_of, verb
 
@@ -65,6 +66,7 @@ async def jobs(run: Run, query: str) -> int:
         except BackendError as unread:
             # The list itself succeeded.
             note(sentences(f"The progress of running jobs can't be read: {unread.message}", unread.fix))
+        listed_jobs = await all_with_reasons(backend, listed_jobs)
     listed_jobs = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in listed_jobs)
     now, listed = datetime.now(UTC), listed_jobs
     listed_jobs = [job for job in listed_jobs if job_filter.matches(job, now)]
@@ -151,6 +153,7 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
             parent_of(backend, target),
             read_attempts(backend, target),
         )
+        target = await with_reasons(backend, target)
         diagnosis = await read_diagnosis(backend, target)
     target = replace(target, parent=parent.name if parent else "")
     progress = target.progress if isinstance(read, BackendError) else read
@@ -177,10 +180,14 @@ def _print_job(job: Job, parent: Job | None, progress: Progress) -> None:
     for task in job.tasks:
         out(f"  task {task.name or task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
     strategy = f", {job.strategy.lower()}" if job.groups else ""
-    out(f"  age {formatting.age(job.age(now))}, ran {formatting.age(job.duration(now))}{strategy}")
-    if job.persistent_resource:
-        waits = "waits for replicas of" if job.state is JobState.PENDING else "on"
-        out(f"  {waits} the persistent resource {job.persistent_resource}")
+    ran = (
+        f"waiting {formatting.age(job.wait(now))}"
+        if job.waits
+        else f"ran {formatting.age(job.duration(now))}"
+    )
+    out(f"  age {formatting.age(job.age(now))}, {ran}{strategy}")
+    if job.persistent_resource and not job.waiting:
+        out(f"  on the persistent resource {job.persistent_resource}")
     if progress.step is not None:
         out(f"  step {steps_text(progress)}")
 

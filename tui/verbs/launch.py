@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import click
 
@@ -20,6 +22,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.jobs import job_json
+from tui.domain.jobs.waiting import waits
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.profile.job_name import expand, is_template, prefix
@@ -43,6 +46,7 @@ from tui.verbs.dry_run import (
     show_dry_run,
 )
 from tui.verbs.log.diagnosis import read_diagnosis
+from tui.verbs.log.waiting import with_reasons
 from tui.verbs.output import note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
 from tui.verbs.run import (
@@ -58,6 +62,8 @@ from tui.verbs.run import (
 )
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
+REASONS_EVERY = 6
+"""Number of polls between reads of the reasons why a job waits."""
 NAMES = 15.0
 """Seconds for which a dry run waits for the names of the jobs. A cluster's jobs are listed each time."""
 PATIENCE = 600.0
@@ -264,16 +270,28 @@ def _state_words(job: Job) -> str:
     winner = best(job.tasks, study) if study.goal else None
     if study.goal is not None and winner is not None:
         words.append(f"best {study.goal.id} {winner.metrics[study.goal.id]:.6g} by trial {winner.id}")
+    if job.waiting and job.state.active:
+        words.append(f"waits: {job.waiting[0]}")
     return ", ".join(words)
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
     """Print the job's progress on stderr until the job ends. An interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
-    silent, shown = 0.0, _state_words(job)
-    note(shown)
+    silent, shown, explained, due = 0.0, "", job, 0.0
     try:
-        while not job.state.terminal:
+        while True:
+            if waits(job):
+                if job.state is not explained.state or monotonic() >= due:
+                    explained, due = await with_reasons(backend, job), monotonic() + REASONS_EVERY * pause
+                job = replace(job, waiting=explained.waiting, diagnosis=explained.diagnosis)
+            words = _state_words(job)
+            # Times and amounts in a reason change often.
+            if re.sub(r"\d[\w,]*", "", words) != shown:
+                shown = re.sub(r"\d[\w,]*", "", words)
+                note(words)
+            if job.state.terminal:
+                break
             await asyncio.sleep(pause)
             try:
                 job = await backend.job_service(job.name).get(job.name)
@@ -284,9 +302,6 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                     raise
                 note(sentences(error.message, "Retrying; the job is not affected."))
                 await backend.connect()
-            if _state_words(job) != shown:
-                shown = _state_words(job)
-                note(shown)
     except asyncio.CancelledError:
         return _left_running(run, job, "no longer waiting")
     diagnosis = await read_diagnosis(backend, job)

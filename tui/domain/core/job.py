@@ -94,6 +94,8 @@ class Job:
     persistent_resource: str = ""
     """Id of the persistent resource that the job runs on; "" for dedicated machines."""
     timeout: timedelta | None = None
+    longest_wait: timedelta | None = None
+    """Longest wait of a FLEX_START job for machines; 0 is without a limit, `None` the service's default."""
     replicas: tuple[Replica, ...] = ()
     progress: Progress = NO_PROGRESS
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
@@ -224,6 +226,11 @@ class Job:
         resumed = self.resume_time
         begin = resumed if resumed is not None and resumed <= end else self.create_time
         return None if begin is None else end - begin
+
+    @property
+    def waits_since(self) -> datetime | None:
+        """Begin of the wait for the job's start; `None` if it does not wait."""
+        return (self.resume_time or self.create_time) if self.waits else None
 
     def suspension(self, now: datetime) -> timedelta | None:
         """Return the time since the suspension of a suspended job, whose latest update is the suspension."""

@@ -268,6 +268,8 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         json=lambda row: row.job.reason or None, help="Why the job is in its state, in the service's words"),
     Field("waiting", json=lambda row: list(row.job.waiting),
         help="Reasons why the job, or one of its replicas, does not run yet"),
+    Field("waiting_since", json=lambda row: rfc3339(row.job.waits_since),
+        help="Time since which a job waits that has not started"),
     Field("meaning", json=lambda row: row.diagnosis.meaning or None if row.diagnosis else None,
         help="Meaning of the error, or of a replica's last failure"),
     Field("next_step", json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,

@@ -27,6 +27,7 @@ from tui.domain.diagnosis.verdict import Shown, Verdict
 from tui.domain.fields.attempts import attempts_words
 from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
 from tui.domain.jobs.facts import facts_of, log_line
+from tui.domain.jobs.waiting import waits
 from tui.domain.log.plain_line import collapsed
 from tui.domain.training.training_steps import remaining
 from tui.kinds.registry import kind_of, titled
@@ -101,6 +102,8 @@ class OverviewPane(JobPane):
             self._show_missing(self.notice)
             return
         self.notice.hide()
+        if waits(job):
+            job = self.console.wait_reasons.explained(job, self.feed.service_milestones)
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
@@ -144,7 +147,7 @@ class OverviewPane(JobPane):
         elif job.state is JobState.SUSPENDED:
             rows.append(("suspended", Content(age(job.suspension(now)))))
         elif job.waits:
-            rows.append(("waiting", Content(f"{age(job.wait(now))} {_waits_for(job)}".rstrip())))
+            rows.append(("waiting", Content(age(job.wait(now)))))
         elif job.start_time is not None:
             rows.append(("running", Content(age(job.duration(now)))))
         cost = self._cost(job, now)
@@ -451,13 +454,3 @@ def _node_words(job: Job, unbilled: bool) -> str:
         for n in job.nodes
     ]
     return f"for {', '.join(durations)}; {bill}" if durations else bill
-
-
-def _waits_for(job: Job) -> str:
-    if job.waiting:
-        return ""
-    if job.state is JobState.QUEUED:
-        return "in the queue, for as long as the training quota is used up"
-    if job.persistent_resource:
-        return f"for replicas of the persistent resource {plain(job.persistent_resource)}"
-    return f"for {pieces(job.replica_count, kind_of(job).words.machine)}"

@@ -209,7 +209,8 @@ class JobsScreen(ListScreen):
 
     def _cells(self, job: Job, now: datetime) -> Cells:
         fields = (*kind_of(job).fields, *COLUMNS)
-        return row_cells(fields, JobRow(job, now, self._sources()), ascii_only=self.ascii_only)
+        row = JobRow(self.console.wait_reasons.listed(job), now, self._sources())
+        return row_cells(fields, row, ascii_only=self.ascii_only)
 
     def _follow_usage(self) -> None:
         """Read the usage of the jobs in view."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from tui.backends.interface import BackendError, LogQuery, NotFound
 from tui.domain.attempts.history import AttemptHistory
+from tui.domain.attempts.milestones import Milestone
 from tui.domain.core.job import Job, known_replicas, logged_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.training_progress import Progress, TrainingStep
@@ -211,6 +212,11 @@ class JobFeed:
         if self.job is None:
             return None
         return self._facts.milestones.history(self.job, self.samples(), self.as_of())
+
+    @property
+    def service_milestones(self) -> Sequence[Milestone]:
+        """Milestones from the service's messages about the job, in any order."""
+        return self._facts.milestones.of_service
 
     # Running
 

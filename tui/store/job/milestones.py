@@ -9,7 +9,7 @@ from tui.domain.attempts.history import AttemptHistory, attempts_of
 from tui.domain.attempts.milestones import Milestone, milestone_of
 from tui.domain.attempts.outcome import outcome_of
 from tui.domain.core.job import Job
-from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.training_progress import TrainingStep
 
 MOST_MILESTONES = 20_000
@@ -36,6 +36,11 @@ class JobMilestones:
         for key in sorted(self._by_line)[: max(0, len(self._by_line) - MOST_MILESTONES)]:
             del self._by_line[key]
         return len(self._by_line) != before
+
+    @property
+    def of_service(self) -> list[Milestone]:
+        """Milestones from the service's messages."""
+        return [milestone for milestone in self._by_line.values() if milestone.replica == SERVICE]
 
     def history(self, job: Job, steps: Sequence[TrainingStep], now: datetime) -> AttemptHistory | None:
         """The attempts of the job; `None` if the time of its creation is unknown."""

@@ -135,8 +135,9 @@ def _job(saved: dict[str, Any]) -> Job:
         saved["error"] = JobError(**({"message": "", "code": 0} | saved["error"]))
     if "diagnosis" in saved:
         saved["diagnosis"] = Diagnosis(**saved["diagnosis"])
-    if "timeout" in saved:
-        saved["timeout"] = timedelta(seconds=saved["timeout"])
+    for span in ("timeout", "longest_wait"):
+        if span in saved:
+            saved[span] = timedelta(seconds=saved[span])
     progress = saved.pop("progress", None)
     if progress:
         if "tokens_per_second" in progress:

@@ -187,7 +187,12 @@ def _pieces(path: Path) -> Iterator[str]:
 def print_verdict(verdict: Verdict, unit: str) -> None:
     """Print a verdict for people. `unit` names what the log consists of."""
     if verdict.family == "none":
-        out(f"Nothing failed. {verdict.next}".strip())
+        if not verdict.cause:
+            out(f"Nothing failed. {verdict.next}".strip())
+            return
+        out(f"Nothing failed; the job waits: {verdict.cause}")
+        if verdict.next:
+            out(f"  next step   {verdict.next}")
         return
     if not verdict.cause:
         out("Not known: nothing in the log tells why.")

@@ -14,6 +14,7 @@ from tui.domain.diagnosis.rules import Rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
 from tui.domain.jobs.facts import facts_of, log_line
+from tui.verbs.log.waiting import with_reasons
 from tui.verbs.run import Run, find_job
 
 MOST_READ = 40_000
@@ -26,8 +27,16 @@ async def verdict_of_reference(run: Run, reference: str, rules: Rules) -> Verdic
     """Return why the job with this id or name failed."""
     async with run.backend() as backend:
         listed = await find_job(backend, reference)
-        job = await backend.job_service(listed.name).get(listed.name)
-        return await verdict_of(backend, job, rules)
+        job = await with_reasons(backend, await backend.job_service(listed.name).get(listed.name))
+        return waiting_verdict(job) or await verdict_of(backend, job, rules)
+
+
+def waiting_verdict(job: Job) -> Verdict | None:
+    """Return the reasons of a job that waits, in which nothing failed; `None` for any other job."""
+    if not job.waiting or not job.state.active:
+        return None
+    step = job.diagnosis.fix if job.diagnosis is not None else ""
+    return Verdict(" ".join(job.waiting), "none", next=step, confidence=1.0)
 
 
 async def verdict_of(backend: Backend, job: Job, rules: Rules) -> Verdict:

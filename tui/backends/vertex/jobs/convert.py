@@ -135,6 +135,12 @@ def timeout_of(scheduling: Any) -> timedelta | None:
     return timeout if scheduling.HasField("timeout") else None
 
 
+def longest_wait_of(scheduling: Any) -> timedelta | None:
+    """Return the longest wait for machines, or `None` if its Scheduling has no limit."""
+    limit = scheduling.max_wait_duration
+    return timedelta(seconds=limit.seconds) if scheduling.HasField("max_wait_duration") else None
+
+
 def strategy_of(scheduling: Any) -> str:
     """Return the name of a Scheduling's strategy."""
     return _STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy)
@@ -206,6 +212,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "persistent_resource": lambda pb: pb.job_spec.persistent_resource_id,
     "strategy": lambda pb: strategy_of(pb.job_spec.scheduling),
     "timeout": lambda pb: timeout_of(pb.job_spec.scheduling),
+    "longest_wait": lambda pb: longest_wait_of(pb.job_spec.scheduling),
     "progress_pattern": lambda pb: pattern_of(pb.job_spec.worker_pool_specs),
 }
 _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)

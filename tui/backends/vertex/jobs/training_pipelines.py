@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
 from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.convert import groups_of, job_of, pattern_of, strategy_of
+from tui.backends.vertex.jobs.convert import groups_of, job_of, longest_wait_of, pattern_of, strategy_of
 from tui.backends.vertex.jobs.resource import ACTIVE_PIPELINES, Resource
 from tui.backends.vertex.jobs.service import VertexJobs
 from tui.domain.core.job import Job, infer_replicas
@@ -55,6 +55,7 @@ def _with_inputs(shown: Job, pb: Any) -> Job:
         groups=groups_of(spec.worker_pool_specs),
         progress_pattern=pattern_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
+        longest_wait=longest_wait_of(spec.scheduling),
         persistent_resource=spec.persistent_resource_id,
         timeout=timedelta(seconds=limit.seconds) if spec.scheduling.HasField("timeout") else None,
     )

@@ -13,6 +13,7 @@ from google.cloud.aiplatform_v1.types.study import StudySpec, Trial
 from tui.backends.vertex.jobs.convert import (
     groups_of,
     job_of,
+    longest_wait_of,
     pattern_of,
     strategy_of,
     timeout_of,
@@ -61,6 +62,7 @@ def job(pb: Any, context: str) -> Job:
         strategy=strategy_of(spec.scheduling),
         persistent_resource=spec.persistent_resource_id,
         timeout=timeout_of(spec.scheduling),
+        longest_wait=longest_wait_of(spec.scheduling),
         progress=_progress(tasks, trials),
         tasks=tasks,
         composite=True,
