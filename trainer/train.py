@@ -53,7 +53,6 @@ from trainer.models.build import build_workload
 from trainer.replicas.check import ReplicaCheck
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
-from trainer.torch_private import compiled_graphs
 
 MAX_SAMPLES = 256
 """Maximum number of a step's samples that an error names."""
@@ -73,7 +72,6 @@ class Trainer:
         self.early_stopping = EarlyStopping(config.early_stop)
         self.guard = LossGuard(config.guard.spike, config.guard.guard_patience)
         self.rollback = Rollback()
-        self._reports_compilation = config.parallel.compile == "on" and self.rank == 0
         self.replicas: ReplicaCheck | None = None
         self.state = TrainState()
 
@@ -246,9 +244,6 @@ class Trainer:
         state.end_step(plan.batch)
         self.step_log.done(state.step, self.rank, self.workload.model)
         stop = self._read_outcomes()
-        if self._reports_compilation:
-            self._reports_compilation = False
-            events.compiled(len(self.workload.blocks), *compiled_graphs())
         progress.tick(state.step)
         state.step_seconds = seconds = time.monotonic() - began
         self.goodput.seconds["data"] += waited

@@ -13,7 +13,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import LlamaConfig
 
 from trainer.config import parse
-from trainer.loop import events
+from trainer.metrics.reporter import report_graphs
 from trainer.models.build import build_workload
 from trainer.strategy.model_setup import prepare_model
 from trainer.torch_private import compiled_graphs
@@ -92,10 +92,10 @@ def test_blocks_are_compiled_with_each_kind_of_recomputation(model: str, tmp_pat
 
 
 def test_the_log_says_what_is_compiled(capfd: pytest.CaptureFixture[str]) -> None:
-    events.compiled(2, 1, [])
-    events.compiled(2, 0, [])
-    events.compiled(2, 3, ["Data-dependent branching"])
+    report_graphs(1, [])
+    report_graphs(0, [])
+    report_graphs(3, ["Data-dependent branching"])
     lines = capfd.readouterr().out.splitlines()
-    assert "1 graphs of 2 blocks" in lines[0] and "WARNING" not in lines[0]
+    assert "compiled graphs is 1" in lines[0] and "WARNING" not in lines[0]
     assert "torch compiled nothing" in lines[1] and "WARNING" in lines[1]
     assert "Data-dependent branching" in lines[2] and "WARNING" in lines[2]

@@ -32,17 +32,6 @@ def resumed(checkpoint: FoundCheckpoint, position: int) -> None:
     )
 
 
-def compiled(blocks: int, graphs: int, breaks: list[str]) -> None:
-    """Log what torch.compile compiled in the first step."""
-    text = f"--compile on: {graphs} graphs of {blocks} blocks"
-    if not graphs:
-        text += ": torch compiled nothing, so the flag has no effect"
-    elif breaks:
-        text += f"; torch divided a graph: {breaks[0]}"
-    severity = "INFO" if graphs and not breaks else "WARNING"
-    emit("phase", text, severity=severity, phase="training", graphs=graphs, blocks=blocks)
-
-
 def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) -> None:
     """Log a step; `metrics` contain the loss and the tokens per second."""
     emit(

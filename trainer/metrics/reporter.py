@@ -12,6 +12,8 @@ from trainer.distributed.device import local_gpu_count
 from trainer.metrics.gpu import GpuReporter
 from trainer.metrics.sinks import MetricSink, make_sinks
 from trainer.metrics.step_metrics import StepMetrics
+from trainer.structured_log import emit
+from trainer.torch_private import compiled_graphs
 
 
 class MetricsReporter:
@@ -25,6 +27,7 @@ class MetricsReporter:
         # One process per node reads all of its GPUs.
         reports_gpus = device.type == "cuda" and local_rank == 0
         self._gpus = GpuReporter(local_gpu_count(os.environ)) if reports_gpus else None
+        self._reports_graphs = config.parallel.compile == "on" and local_rank == 0
         self._sinks: list[MetricSink] | None = None
         """The sinks, created at the first record, because the run's id is unknown before."""
 
@@ -35,7 +38,10 @@ class MetricsReporter:
         self.steps = StepMetrics(self._device, world_size, flops_per_token, compiled=compiled)
 
     def tick(self) -> None:
-        """Report the GPUs if their interval has passed."""
+        """Report the GPUs if their interval has passed, and after the first step the compiled graphs."""
+        if self._reports_graphs:
+            self._reports_graphs = False
+            report_graphs(*compiled_graphs())
         if self._gpus is not None:
             self._gpus.tick()
 
@@ -50,3 +56,14 @@ class MetricsReporter:
         """Flush the sinks; an unfinished run was stopped by a signal and has little time left."""
         for sink in self._sinks or ():
             sink.close(30.0 if finished else 1.0, finished=finished)
+
+
+def report_graphs(graphs: int, breaks: list[str]) -> None:
+    """Log what torch.compile compiled in the first step; blocks of equal code and shapes share a graph."""
+    text = f"--compile on: the number of compiled graphs is {graphs}"
+    if not graphs:
+        text += ": torch compiled nothing, so the flag has no effect"
+    elif breaks:
+        text += f"; torch divided a graph: {breaks[0]}"
+    severity = "INFO" if graphs and not breaks else "WARNING"
+    emit("phase", text, severity=severity, phase="training", graphs=graphs)
