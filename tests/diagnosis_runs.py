@@ -276,7 +276,9 @@ def silent_run(seed: int, kind: str) -> Run:  # noqa: PLR0912 - one for each kin
     if kind in {"killed", "deepspeed", "platform-oom", "segfault", "hang"}:
         for rank, name in enumerate(writer.names):
             if name != bad and (kind != "hang" or chance.random() < 0.9):
-                cascade = [text.format(rank=rank) for text in chance.choice(CASCADES)]
+                # A closed connection tells that a peer has gone, not that it hangs.
+                seen = chance.choice((CASCADES[0], CASCADES[3]) if kind == "hang" else CASCADES)
+                cascade = [text.format(rank=rank) for text in seen]
                 writer.write(at + chance.choice([3, 600]) + chance.random(), name, cascade)
     if kind == "cancelled":
         for name in writer.names:

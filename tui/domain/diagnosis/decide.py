@@ -33,6 +33,8 @@ SERVICE = "service"
 _PROBES = frozenset(
     {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
 )
+_NEVER_RAN = frozenset({"quota-capacity", "image"})
+"""Families of what keeps a replica from its start: a time limit is then a consequence."""
 _WORD = re.compile(r"[\w-]+")
 _STOPPED = re.compile(r"(?i)\b(?:received|got|caught) (?:signal )?(?:SIGTERM|15\b)|SIGTERM (?:was )?received")
 _DONE = re.compile(
@@ -91,6 +93,9 @@ class _Decision:
         strong = [evidence for evidence in roots if self._strength(evidence) >= 2]
         platform = self._platform
         if platform is not None and platform.rule.sure and platform.rule.role == "root":
+            waits = self._first([e for e in strong if self._family(e) in _NEVER_RAN])
+            if platform.rule.family == "timeout" and waits is not None:
+                return self._of_root(waits, [waits])
             return self._of_platform(platform, strong)
         fresh = [evidence for evidence in strong if self._pointed(evidence) or not self._passed(evidence)]
         root = self._first(fresh)
@@ -99,7 +104,13 @@ class _Decision:
         lost = self._lost()
         if lost is not None:
             return lost
-        weak = self._first([e for e in roots if self._strength(e) == 1 and not self._doubtful(e)])
+        weak = self._first(
+            [
+                e
+                for e in roots
+                if self._strength(e) == 1 and not self._doubtful(e) and not self._follows_cascade(e)
+            ]
+        )
         if weak is not None and (self._failing or self._ends(weak)):
             return self._of_root(weak, [weak])
         passed = self._first([e for e in strong if self._pointed(e)][-1:] or strong[-1:])
@@ -258,12 +269,31 @@ class _Decision:
             return None
         ended = [c for c in candidates if self._pointed(c) or self._followers(c) < HEALTHY_LINES]
         candidates = ended or candidates
+        candidates = [c for c in candidates if self._agrees(c)] or candidates
         first = candidates[0]
         start = self._order(first)[0]
         close = [c for c in candidates if self._order(c)[0] - start <= TOGETHER and c.line.time is not None]
         if close and not self._pointed(first):
             first = next((c for c in close if self._pointed(c)), first)
         return self._rooted(first, candidates)
+
+    def _agrees(self, evidence: Evidence) -> bool:
+        """Return whether the exit of the replica fits the error: an exception of Python ends no process by a
+        signal."""
+        end = self._job.replicas.get(evidence.replica)
+        return not (evidence.frames and end is not None and signal_of(end.exit_code))
+
+    def _follows_cascade(self, evidence: Evidence) -> bool:
+        """Return whether the replica lost a peer just before: it aborts itself then."""
+        time, index = self._order(evidence)
+        return any(
+            e.replica == evidence.replica
+            and e.role == "cascade"
+            and e.line.index < index
+            and time - self._order(e)[0] < HEALTHY_TIME
+            and not self._survived(e)
+            for e in self._evidence
+        )
 
     def _rooted(self, evidence: Evidence, candidates: list[Evidence]) -> Evidence:
         """Return the exception of a chain that shows the cause."""
@@ -490,7 +520,7 @@ class _Decision:
         )
         telling = [e for e in cascades if e.match is not None and e.match.rule.sure]
         hung = bool(silent) and self._order(cascades[-1])[0] - self._silent_since(silent[0]) > HEALTHY_TIME
-        if not telling and not hung and len(self._job.replicas) > 1:
+        if not telling and len(self._job.replicas) > 1:
             # That a peer has gone is no reason why it has gone.
             return None
         first = first if hung or not telling else telling[0]
@@ -546,7 +576,10 @@ class _Decision:
         ended = {name: end.exit_code for name, end in self._job.replicas.items() if end.exit_code}
         if (match := REPLICA.search(self._job.error)) is not None:
             ended = {match["replica"]: int(match["code"]), **ended}
+        aborted = any(e.role == "cascade" for e in self._evidence)
         for name, code in ended.items():
+            if signal_of(code) == 6 and aborted:
+                continue  # A watchdog aborts the process after another replica has failed.
             others = {signal_of(other) for other in ended.values()} - {6, 15}
             if signal_of(code) in {6, 15} and others and name != self._named():
                 continue  # The replica followed another.

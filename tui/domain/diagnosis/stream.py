@@ -54,14 +54,14 @@ _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
 _MILD = re.compile(
-    r"(?<!NCCL )\b(?:WARN(?:ING)?|INFO|DEBUG)\b|^\[?W(?:\d{3,4})? "
+    r"(?<!NCCL )\bWARN(?:ING)?\b|\b(?:INFO|DEBUG)\b|^\[?(?:W|[IWVD]\d{3,4}) |^\d{4}-\d\d-\d\d [\d:.,]+: [IWD] "
     r"|[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
 )
 _RECORD = re.compile(
     r"[\[(]?(?:\d[\d:., TZ-]{7,30}[\])]?\s*(?:[-|]\s*)?)?\[?(?:ERROR|CRITICAL)\]?\s*[:|-]\s*\S"
 )
 _HANDLED = re.compile(
-    r"[Rr]etry|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
+    r"[Rr]etrying|[Ww]ill retry|[Rr]etry (?:in|after|\d)|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
     r"|(?:^|[^g] )[Cc]aught\b|was disabled\b|could not be imported|will not be (?:enabled|used|available)"
     r"|is unavailable"
     r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
@@ -332,6 +332,8 @@ def _proof(fitting: Match | CauseRule | None) -> int:
 
 def _mild(text: str) -> bool:
     """Whether a line says that its error is handled, or states a severity below that of an error."""
+    if GIVEN_UP.search(text):
+        return False
     return _HANDLED.search(text) is not None or _MILD.search(text) is not None
 
 
