@@ -21,7 +21,7 @@ MOST_TEXT = 64 * 1024
 """Characters of one entry that are read."""
 SHORT = 4_000
 """Characters of a line that needs no check of its depth before it is decoded."""
-_SCAN = json.JSONDecoder().scan_once
+_SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _TIMES = ("timestamp", "time", "t", "ts", "@timestamp", "asctime", "receiveTimestamp")
 _REPLICAS = ("replica", "pod", "task", "replica_id", "pod_name", "task_name", "host", "hostname", "node")
 _TEXTS = ("text", "message", "msg", "textPayload", "log", "line", "event")

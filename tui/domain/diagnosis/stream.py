@@ -54,21 +54,23 @@ _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
 _MILD = re.compile(
-    r"(?<!NCCL )\bWARN(?:ING)?\b|\b(?:INFO|DEBUG)\b|^\[?(?:W|[IWVD]\d{3,4}) |^\d{4}-\d\d-\d\d [\d:.,]+: [IWD] "
+    r"(?<!NCCL )\bWARN(?:ING)?\b|\b(?:INFO|DEBUG)\b|^\[?(?:W|[IWVD]\d{3,4}) "
+    r"|^\d{4}-\d\d-\d\d [\d:.,]+: [IWD] "
     r"|[Oo]ptional|disabl(?:ed|ing)|[Uu]sing default"
 )
 _RECORD = re.compile(
     r"[\[(]?(?:\d[\d:., TZ-]{7,30}[\])]?\s*(?:[-|]\s*)?)?\[?(?:ERROR|CRITICAL)\]?\s*[:|-]\s*\S"
 )
 _HANDLED = re.compile(
-    r"[Rr]etrying|[Ww]ill retry|[Rr]etry (?:in|after|\d)|re-try|[Ss]kipp(?:ed|ing)|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
+    r"[Rr]etrying|[Ww]ill retry|[Rr]etry (?:in|after|\d)|re-try|[Ss]kipp(?:ed|ing)"
+    r"|[Ii]gnor(?:ed|ing)|[Ff]all(?:ing|s)? ?back|[Cc]ontinuing|non-fatal"
     r"|(?:^|[^g] )[Cc]aught\b|was disabled\b|could not be imported|will not be (?:enabled|used|available)"
     r"|is unavailable"
     r"|[Rr]ecover(?:ed|ing)|Exception ignored|[Aa]ttempt \d+ ?(?:/|of) ?\d+"
 )
 GIVEN_UP = re.compile(
     r"giv(?:ing|en) up|retries exhausted|max(?:imum)? retries|after \d+ (?:attempts|retries|tries)"
-    r"|retry (?:count|limit|budget)|exceeded .{0,20}\bretr|(?:out of|no more) retries|exhausted",
+    r"|retry (?:count|limit|budget)|exceeded .{0,20}\bretr|(?:out of|no more) retries",
     re.IGNORECASE,
 )
 _CHAINS = {
