@@ -44,6 +44,9 @@ def summary(console: ConsoleApp) -> Content:
     machines = [part for part in parts_at_work if part is not None and part.groups]
     gpus = sum(accelerators_at_work(machines).values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
+    silent = sum(job.silence is not None for job in running)
+    if silent:
+        parts.append(Content.styled(f"{silent} silent", "$text-warning"))
     # A suspended job has no machines and costs nothing, but waits for a person.
     suspended = sum(job.state is JobState.SUSPENDED for job in jobs)
     waiting = len(jobs) - len(running) - suspended

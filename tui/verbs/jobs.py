@@ -21,7 +21,8 @@ from tui.domain.core.training_progress import Progress
 from tui.domain.fields.attempts import attempts_json, attempts_words
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
-from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows
+from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_silence
+from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
@@ -160,20 +161,23 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     if isinstance(read, BackendError):
         # Everything else is known; only the log's progress is missing.
         note(sentences(f"The progress in its log can't be read: {read.message}", read.fix))
+    target = replace(target, progress=progress)
+    target = with_silence(target, target.silence, datetime.now(UTC))
+    diagnosis = diagnosis or diagnosis_of(target)
     if run.json:
         resource = spec if reveal else masked(spec)[0]
         history = None if attempts is None else attempts_json(attempts)
-        print_json({**job_json(target, progress, diagnosis), "history": history, "resource": resource})
+        print_json({**job_json(target, diagnosis=diagnosis), "history": history, "resource": resource})
         return
-    _print_job(target, parent, progress)
+    _print_job(target, parent)
     if attempts is not None and len(attempts.attempts) > 1:
         out(f"  {attempts_words(attempts)}")
     _print_why(target, diagnosis)
     _print_replicas(target)
 
 
-def _print_job(job: Job, parent: Job | None, progress: Progress) -> None:
-    now = datetime.now(UTC)
+def _print_job(job: Job, parent: Job | None) -> None:
+    now, progress = datetime.now(UTC), job.progress
     out(f"{job.display_name}  {job.state.value.lower()}  ({job.native_state})")
     out(f"  {job.name}")
     out(f"  {kind_of(job).words.noun}" + (f", part of the {titled(parent)} ({parent.id})" if parent else ""))
@@ -190,6 +194,8 @@ def _print_job(job: Job, parent: Job | None, progress: Progress) -> None:
         out(f"  on the persistent resource {job.persistent_resource}")
     if progress.step is not None:
         out(f"  step {steps_text(progress)}")
+    if job.silence is not None:
+        out(f"  {formatting.silence_text(job.silence, now)}")
 
 
 def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:

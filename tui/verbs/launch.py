@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.jobs import job_json
+from tui.domain.jobs.diagnosis import silence_diagnosis
 from tui.domain.jobs.waiting import waits
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
@@ -45,6 +46,7 @@ from tui.verbs.dry_run import (
     run_checks,
     show_dry_run,
 )
+from tui.verbs.jobs import read_progress
 from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.log.waiting import with_reasons
 from tui.verbs.output import note, out, print_json
@@ -64,6 +66,8 @@ from tui.verbs.run import (
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 REASONS_EVERY = 6
 """Number of polls between reads of the reasons why a job waits."""
+READ_LOCAL, READ_CLOUD = 5.0, 30.0
+"""Seconds between reads of the progress of a job that --wait waits for, which tells a silence."""
 NAMES = 15.0
 """Seconds for which a dry run waits for the names of the jobs. A cluster's jobs are listed each time."""
 PATIENCE = 600.0
@@ -272,24 +276,41 @@ def _state_words(job: Job) -> str:
         words.append(f"best {study.goal.id} {winner.metrics[study.goal.id]:.6g} by trial {winner.id}")
     if job.waiting and job.state.active:
         words.append(f"waits: {job.waiting[0]}")
+    if job.silence is not None:
+        words.append(f"{job.silence.what} since {job.silence.since.astimezone():%H:%M:%S}")
     return ", ".join(words)
+
+
+def _note_state(job: Job, words: str) -> None:
+    """Print the job's state, and the next step for a silent job."""
+    note(words)
+    if job.silence is not None:
+        note(f"→ {silence_diagnosis(job, job.silence).fix}")
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
     """Print the job's progress on stderr until the job ends. An interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
     silent, shown, explained, due = 0.0, "", job, 0.0
+    progress, read_due = job.progress, 0.0
     try:
         while True:
             if waits(job):
                 if job.state is not explained.state or monotonic() >= due:
                     explained, due = await with_reasons(backend, job), monotonic() + REASONS_EVERY * pause
                 job = replace(job, waiting=explained.waiting, diagnosis=explained.diagnosis)
+            elif job.state is JobState.RUNNING and job.runner:
+                if monotonic() >= read_due:
+                    read_due = monotonic() + (READ_LOCAL if backend.info.local else READ_CLOUD)
+                    with suppress(BackendError):
+                        # Without a readable log, the last known silence stays.
+                        progress = await read_progress(backend, job)
+                job = replace(job, progress=progress)
             words = _state_words(job)
             # Times and amounts in a reason change often.
             if re.sub(r"\d[\w,]*", "", words) != shown:
                 shown = re.sub(r"\d[\w,]*", "", words)
-                note(words)
+                _note_state(job, words)
             if job.state.terminal:
                 break
             await asyncio.sleep(pause)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound
@@ -137,6 +137,7 @@ class KubernetesProgress(ProgressService):
         for entry in _entries(pod, lines):
             if known.reader.last is None or entry.key > known.reader.last:
                 known.reader.add(entry)
+        known.reader.observe(job, datetime.now(UTC))
         if lines:
             known.since = max(known.since or 0, lines[-1].stamp // SECOND)
         if known.whole:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from tui.domain.core.job import Job, exit_codes
 from tui.domain.core.replica import PARAMETER_SERVER, REDUCER
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Silence
 
 NOT_MEASURED = "·"
 _SHORT_UNITS = {"tokens/s": "tok/s"}
@@ -27,6 +28,11 @@ def age(span: timedelta | None) -> str:
     if seconds < 86_400:
         return f"{seconds // 3600}h{seconds % 3600 // 60:02}"
     return f"{seconds // 86_400}d"
+
+
+def silence_text(silence: Silence, now: datetime) -> str:
+    """Format a silence: `no step for 38m`, `worker-1 silent for 41m`."""
+    return f"{silence.what} for {age(now - silence.since)}"
 
 
 def rfc3339(moment: datetime | None) -> str | None:

@@ -19,7 +19,7 @@ from tui.domain.core.resource_name import same_resource
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.text import plain
-from tui.domain.core.training_progress import NO_PROGRESS, Progress
+from tui.domain.core.training_progress import NO_PROGRESS, Progress, Silence
 
 LAUNCH_LABEL = "vxtui-launch"
 """Label that a launch adds to find its job again; a clone is a new launch."""
@@ -180,6 +180,11 @@ class Job:
     def running_tasks(self) -> int:
         """Number of tasks that have machines, or may get machines."""
         return sum(task.state.active for task in self.tasks)
+
+    @property
+    def silence(self) -> Silence | None:
+        """The silence of a running job."""
+        return self.progress.silence if self.state is JobState.RUNNING else None
 
     @property
     def spot(self) -> bool:

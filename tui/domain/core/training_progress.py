@@ -36,6 +36,17 @@ class TrainingStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """A running job's silence: no training step, or no line of a replica, for much longer than usual."""
+
+    since: datetime
+    what: str = "no step"
+    """The words before its duration."""
+    replica: str = ""
+    """The silent or ended replica; "" if the lines do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A job's progress as the job reports it. A value that was not reported is `None`."""
 
@@ -57,6 +68,8 @@ class Progress:
     """A problem that the trainer reports, e.g. that no step ends, or that the last checkpoint was lost."""
     dialect: str | None = None
     """Line format from which step and loss are read; `None` for structured lines."""
+    silence: Silence | None = None
+    """The silence at the last read of the log."""
 
     @property
     def fraction(self) -> float | None:
@@ -178,6 +191,7 @@ def after_step(
         speed_unit=sample.speed_unit if sample.speed else progress.speed_unit,
         learning_rate=rate if rate is not None else progress.learning_rate,
         problem=None,
+        silence=None,
         updated_at=sample.timestamp,
         ends_at=ends_at or progress.ends_at,
         dialect=dialect,

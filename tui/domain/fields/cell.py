@@ -83,6 +83,8 @@ STATES: Mapping[JobState, tuple[str, Tone]] = {
     JobState.UNKNOWN: ("·", Tone.MUTED),
 }
 """Glyph and tone of each state."""
+SILENT = "◇"
+"""Glyph of a silent job, whose state is RUNNING."""
 
 
 def state_cell(state: JobState) -> Cell:

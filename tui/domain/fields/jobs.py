@@ -9,12 +9,12 @@ from typing import Any
 
 from tui.domain.core import formatting
 from tui.domain.core.diagnosis import Diagnosis
-from tui.domain.core.formatting import NOT_MEASURED, age, bar, rfc3339, short_error
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, rfc3339, short_error, silence_text
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress
-from tui.domain.fields.cell import UNKNOWN, Cell, Tone, muted, state_cell
+from tui.domain.fields.cell import SILENT, UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import ABSENT, Field, SortKey, json_object, sortable
 from tui.domain.fields.job_row import NO_SOURCES, JobRow, JobSources, UsageTrend
 from tui.domain.fields.replicas import replicas_json
@@ -141,6 +141,16 @@ def _wait(row: JobRow) -> Cell | None:
     return None
 
 
+def _silence(row: JobRow) -> Cell | None:
+    """Return the silence of a running job, and the hang that its trainer reports."""
+    job, problem = row.job, row.job.progress.problem
+    if job.silence is None:
+        return None
+    text = silence_text(job.silence, row.now)
+    more = (Cell("  "), Cell(problem, Tone.BAD)) if problem else ()
+    return Cell(text, Tone.WARNING, glyph=SILENT, more=more, long=text)
+
+
 def _problem(row: JobRow) -> Cell | None:
     """Return the problem that a running trainer reports."""
     problem = row.job.progress.problem
@@ -175,8 +185,14 @@ def _phase(row: JobRow) -> Cell | None:
     return None
 
 
-_PROGRESS = (_failure, _wait, _problem, _attempt, _line, _phase)
+_PROGRESS = (_failure, _silence, _wait, _problem, _attempt, _line, _phase)
 """The branches of the progress cell, the most important first."""
+
+
+def _progress(row: JobRow) -> Cell:
+    """Return the cell of the progress; a verb's table has the steps of a job that goes on."""
+    cell = progress_cell(row)
+    return cell if cell.long is not None else replace(cell, long=steps_text(row.job.progress))
 
 
 def _restarts(job: Job) -> str:
@@ -198,7 +214,7 @@ def _progress_json(row: JobRow) -> dict[str, Any]:
         "tokens_per_second": progress.tokens_per_second,
         "speed": None if progress.speed is None else {"value": progress.speed, "unit": progress.speed_unit},
         "learning_rate": progress.learning_rate,
-        "expected_end": None if row.job.state.terminal else rfc3339(progress.ends_at),
+        "expected_end": None if row.job.state.terminal or row.job.silence else rfc3339(progress.ends_at),
         "dialect": progress.dialect,
     }
 
@@ -244,7 +260,7 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
     Field("strategy", "STRATEGY", 8, max_width=8, rank=7,
         cell=_strategy, sort=lambda row: row.job.strategy),
     Field("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True,
-        cell=lambda row: replace(progress_cell(row), long=steps_text(row.job.progress)),
+        cell=_progress,
         sort=lambda row: row.job.progress.fraction, largest_first=True,
         json=_progress_json, help="Steps, loss, speed and expected end, see below"),
     Field("step", "STEP", 9, max_width=24, rank=9, right=True, whole=True, only="screen",
@@ -270,6 +286,10 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         help="Reasons why the job, or one of its replicas, does not run yet"),
     Field("waiting_since", json=lambda row: rfc3339(row.job.waits_since),
         help="Time since which a job waits that has not started"),
+    Field("silent_since", json=lambda row: rfc3339(row.job.silence.since) if row.job.silence else None,
+        help="Time since which a RUNNING job, or one of its replicas, is silent for much longer than usual"),
+    Field("silence", json=lambda row: row.job.silence.what if row.job.silence else None,
+        help="What is missing since then: `no step`, or `REPLICA silent`"),
     Field("meaning", json=lambda row: row.diagnosis.meaning or None if row.diagnosis else None,
         help="Meaning of the error, or of a replica's last failure"),
     Field("next_step", json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from tui.domain.core.formatting import figure
+from tui.domain.core.formatting import age, figure
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.metric import CPU, GPU, MEMORY
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Silence
 from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import Field, json_object, sortable
 
@@ -158,6 +161,23 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
 )  # fmt: skip
 SORTS = sortable(REPLICA_FIELDS, first="replica")
 """The fields for sorting replicas."""
+
+
+def with_silence(job: Job, silence: Silence | None, now: datetime) -> Job:
+    """Return the job, whose silent replica has the silence as the reason for its state."""
+    if silence is None or not silence.replica:
+        return job
+    text = f"silent for {age(now - silence.since)}, exited?"
+    return replace(
+        job,
+        replicas=tuple(
+            replace(replica, reason=text)
+            if silence.replica.split(" ", 1)[0] == replica.id
+            and not (replica.reason or replica.state.terminal)
+            else replica
+            for replica in known_replicas(job)
+        ),
+    )
 
 
 def replica_rows(job: Job) -> list[ReplicaRow]:

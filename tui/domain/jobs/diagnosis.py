@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, exit_codes, known_replicas
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Silence
 from tui.domain.diagnosis.decide import decide
 from tui.domain.diagnosis.line import JobFacts
 from tui.domain.diagnosis.platform import with_message
@@ -29,8 +32,24 @@ def diagnosis_of(job: Job, verdict: Verdict | None = None) -> Diagnosis | None:
     if job.diagnosis is not None:
         return job.diagnosis
     if job.error is None:
-        return None
+        return silence_diagnosis(job, job.silence) if job.silence is not None else None
     return as_diagnosis(job, verdict or _of_message(facts_of(job)))
+
+
+def silence_diagnosis(job: Job, silence: Silence) -> Diagnosis:
+    """Return what a silence means, and where to look."""
+    since = f"{silence.since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    what = f"{silence.replica or 'The job'} wrote no line"
+    if "no step" in silence.what:
+        what = "No training step ended"
+    replica = silence.replica.split(" ", 1)[0]
+    shell = f"vxtui shell {job.id}" + (f" --replica {replica}" if replica else "")
+    return Diagnosis(
+        f"{what} since {since}, for much longer than usual.",
+        f"`vxtui stacks {job.id}` shows where each replica waits; `{shell}` opens a shell.",
+        guess=True,
+        keys="`:stacks` shows where each replica waits; x opens a shell.",
+    )
 
 
 def asks_the_log(job: Job) -> bool:

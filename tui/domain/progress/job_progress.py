@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from tui.domain.core.figures import later
+from tui.domain.core.figures import count, finite, later
+from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import replica_order
+from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import (
     MOST_NUMBERS,
     Progress,
@@ -21,6 +25,7 @@ from tui.domain.core.training_progress import (
 from tui.domain.progress.dialects import readings
 from tui.domain.progress.parsing.reading import LineReading
 from tui.domain.progress.pattern import ProgressPattern
+from tui.domain.progress.silence import ENDING, EPOCH, USUAL_SILENCE, SilenceWatch
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
@@ -63,21 +68,64 @@ class JobProgress:
         """Last step from a structured line."""
         self._stepping = ""
         """The replica that reported the last step."""
+        self._watch = SilenceWatch()
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
         """Read one entry; return the steps that it reports, none for nearly every entry."""
         self.last = entry.key
         fields = structured_fields(entry.json)
         if fields is not None:
+            self._watch_structured(entry, fields)
             return self._structured(entry)
         if self.structured or entry.replica == SERVICE:
+            self.watch_line(entry)
             return []
         samples: list[TrainingStep] = []
-        for reading in readings(entry, self.pattern):
+        found = readings(entry, self.pattern)
+        for reading in found:
             sample = self._add(entry, reading)
             if sample is not None:
                 samples.append(sample)
+        if not found:
+            self.watch_line(entry)
         return samples
+
+    def watch_line(self, entry: LogEntry) -> None:
+        """Record the time of a line that reports no progress."""
+        if entry.replica == SERVICE:
+            self._watch.phase(entry.timestamp, entry.message)
+        else:
+            self._watch.line(entry.timestamp, entry.replica, entry.message)
+
+    def observe(self, job: Job, now: datetime) -> None:
+        """Set the silence of the job. All its lines up to about now must have been read."""
+        silence = None
+        if job.state is JobState.RUNNING and not self._only_prepared:
+            if not self._watch.known:
+                # Another read of the log may know more.
+                return
+            begins = [at for at in (job.start_time, job.resume_time, job.attempt_time) if at is not None]
+            ended = [replica.id for replica in job.replicas if replica.state.terminal]
+            silence = self._watch.silence(now, begin=max(begins, default=None), ended=ended)
+        if silence != self.progress.silence:
+            self.progress = replace(self.progress, silence=silence)
+
+    @property
+    def _only_prepared(self) -> bool:
+        """Whether the only known steps are those of a complete bar without a loss, e.g. of a download."""
+        return self.progress.last_loss is None and self.progress.fraction == 1.0
+
+    def _watch_structured(self, entry: LogEntry, fields: Mapping[str, Any]) -> None:
+        self._watch.floor = USUAL_SILENCE
+        kind, number, at = fields.get("kind"), count(fields.get("step")), entry.timestamp
+        if kind in {"step", "rank"} and number is not None:
+            last = kind == "step" and number == count(fields.get("total_steps"))
+            self._watch.step(at, entry.replica, number, after=ENDING if last else "")
+        elif kind == "hang":
+            over = fields.get("state") != "found"
+            self._watch.hang(at, None if over else finite(fields.get("seconds")) or 0.0)
+        else:
+            self._watch.line(at, entry.replica, entry.message if kind == "phase" else "")
 
     def _structured(self, entry: LogEntry) -> list[TrainingStep]:
         sample = training_step(entry.timestamp, entry.json)
@@ -120,6 +168,7 @@ class JobProgress:
             tracker = self._trackers[source] = Tracker()
         generation = tracker.generation
         sample = tracker.add(entry.timestamp, reading)
+        self._watch_reading(entry, reading, sample)
         if not self._reports(source, entry, sample):
             return None
         if tracker.generation != generation:
@@ -138,6 +187,20 @@ class JobProgress:
         ends_at = None if reading.remaining is None else later(entry.timestamp, reading.remaining)
         self.progress = after_step(self.progress, sample, ends_at, tracker.dialect)
         return sample
+
+    def _watch_reading(self, entry: LogEntry, reading: LineReading, sample: TrainingStep | None) -> None:
+        name = f"{entry.replica} rank {reading.rank}" if reading.rank else entry.replica
+        if sample is None:
+            # The bar of an evaluation or of a download.
+            kind = "evaluation" if reading.bar is not None else ""
+            self._watch.line(entry.timestamp, name, "" if kind else entry.message, kind=kind)
+            return
+        bar = reading.bar
+        done, total = (bar.step, bar.total) if bar is not None else (reading.step, reading.total)
+        after = EPOCH if total and done == total else ""
+        if sample.total_steps == sample.step:
+            after = ENDING
+        self._watch.step(entry.timestamp, name, sample.step, after=after)
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
         """Return whether the steps are read from this process."""

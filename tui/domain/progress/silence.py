@@ -1,117 +1,279 @@
 """Since when a job is silent: it reports no training step, or a replica no line, for much longer than usual.
 
-A slow phase is not silence: evaluations, saves, loads and compilations announce themselves in a line, and get
-the time that they took before. Nothing is concluded before a few steps tell the usual interval.
+A slow phase is not silence: evaluations, saves, loads, compilations and restarts announce themselves in a
+line, and get the time that they took before. Nothing is concluded before a few steps tell the usual interval.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-SHORTEST, SHORT_STEP = timedelta(seconds=50), timedelta(seconds=20)
+from tui.domain.core.training_progress import Silence
+
+SHORTEST, SHORT_STEP = timedelta(seconds=45), timedelta(seconds=20)
 """Shortest silence of a job whose usual interval between steps is below `SHORT_STEP`."""
+LONGEST_SHORT = timedelta(seconds=50)
+"""Limit of a multiple of a usual interval below `SHORT_STEP`."""
 USUAL_SILENCE = timedelta(seconds=170)
-"""Shortest silence of other jobs and of a replica."""
-FIRST_PHASE = timedelta(minutes=30)
-"""Maximum time of a phase that was not seen before."""
-FEWEST = 8
-"""Number of intervals needed for the usual interval."""
+"""Shortest silence of other jobs, and of a replica that prints lines without steps."""
+FIRST_PHASE, FIRST_EPOCH = timedelta(minutes=30), timedelta(minutes=5)
+"""Maximum time of a phase, or of an epoch's begin, that was not seen before."""
+FEWEST, FEW = 3, 8
+"""Number of intervals needed for the usual interval, and number below which the limits are larger."""
+TOGETHER = timedelta(seconds=1)
+"""Time within which reports count as one, so that a redrawn bar does not fill the history."""
+FEWER, MORE = 2.9, 6.0
+"""Multiple of the usual interval that is a silence, of many and of few known intervals."""
+RARE = timedelta(minutes=10)
+"""Longest single pause that counts as usual for the rest of the job."""
+MOST_SOURCES = 256
+MOST_CHARACTERS = 300
+REGULAR = 20
+"""Number of intervals between lines that a silence of a job without known steps needs."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+EPOCH, ENDING = "epoch", "ending"
+"""The phases after the last step of an epoch and of the run."""
 _PHASE = re.compile(
-    r"(?P<evaluation>evaluat|validat|\bval\b|\beval|\btest)|(?P<save>sav(?:e|ing)|writing|upload|checkpoint)"
-    r"|(?P<load>load|restor|resum|shard|tokeniz)|(?P<compilation>compil|tracing|autotun|captur)",
+    r"(?P<evaluation>evaluat|validat|\bval\b|\beval|\btest|\bgenerat|\bsampling|\binference)"
+    r"|(?P<save>\bsav(?:e|ing)\b|\bwriting|upload|checkpointing|serializ|export|consolidat)"
+    r"|(?P<load>\bload|download|restor|resum|shard|tokeniz|shuffl|prefetching|preprocess)"
+    r"|(?P<compilation>compil|tracing|autotun|captur|warm.?up|graph)"
+    r"|(?P<restart>restart|rendezvous|provision|preempt|evict|reclaim|stockout|maintenance|pulling|scal(?:ed|ing))"
+    r"|(?P<ending>training (?:is )?(?:done|complete|finished)|stopping|finaliz|clean(?:ing)?.?up)",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """A job's silence: its start, the silent replica and the reason."""
-
-    since: datetime
-    replica: str
-    """The silent or ended replica; "" if the lines do not tell."""
-    reason: str
+_OVER = re.compile(r"\b(?:saved|loaded|restored|compiled|took|done|finished|complete[d]?)\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class _Reports:
     """The times of one source of reports."""
 
+    first: datetime | None = None
     last: datetime | None = None
     intervals: deque[timedelta] = field(default_factory=lambda: deque(maxlen=50))
-    ended: bool = False
+    pauses: deque[timedelta] = field(default_factory=lambda: deque(maxlen=4))
+    """The last intervals that were longer than the limit."""
+    _widest: timedelta = timedelta()
+    """Longest interval since the last stored interval."""
+    _stored: datetime | None = None
 
-    def add(self, at: datetime, *, usual: bool = True) -> None:
-        if self.last is not None and usual:
-            self.intervals.append(at - self.last)
+    def add(self, at: datetime, *, announced: bool = False) -> None:
+        """Add a report. An `announced` pause before it does not count as usual."""
+        if self.first is None or self.last is None or self._stored is None:
+            self.first = self._stored = self.last = at
+            return
+        gap, limit = at - self.last, self.limit()
+        if gap <= timedelta():
+            return
         self.last = at
+        if limit is not None and gap > limit:
+            if not announced:
+                self.pauses.append(gap)
+            self._stored, self._widest = at, timedelta()
+            return
+        self._widest = max(self._widest, gap)
+        if at - self._stored >= TOGETHER:
+            self.intervals.append(self._widest)
+            self._stored, self._widest = at, timedelta()
 
-    def limit(self) -> timedelta | None:
+    @property
+    def span(self) -> timedelta:
+        """Time from the first to the last report."""
+        return self.last - self.first if self.first is not None and self.last is not None else timedelta()
+
+    @property
+    def usual(self) -> timedelta:
+        """The usual interval."""
+        ordered = sorted(self.intervals)
+        return ordered[len(ordered) // 2] if ordered else timedelta()
+
+    def limit(self, floor: timedelta = timedelta()) -> timedelta | None:
         """The time without a report that is a silence; `None` while the usual interval is unknown."""
         if len(self.intervals) < FEWEST:
             return None
-        ordered = sorted(self.intervals)
-        usual = ordered[len(ordered) // 2]
-        return max(SHORTEST if usual < SHORT_STEP else USUAL_SILENCE, 2.9 * usual, 1.5 * ordered[-1])
+        usual, longest = self.usual, max(self.intervals)
+        rare = max(self.pauses, default=timedelta())
+        if len(self.pauses) > 1 or rare <= RARE:
+            longest = max(longest, rare)
+        if len(self.intervals) < FEW:
+            return max(floor, USUAL_SILENCE, MORE * usual, 3 * longest)
+        if usual < SHORT_STEP:
+            return max(floor, SHORTEST, min(FEWER * usual, LONGEST_SHORT), 1.5 * longest)
+        return max(floor, USUAL_SILENCE, FEWER * usual, 1.5 * longest)
+
+
+@dataclass(slots=True)
+class _Source:
+    """The reports of one process."""
+
+    steps: _Reports = field(default_factory=_Reports)
+    lines: _Reports = field(default_factory=_Reports)
+    number: int | None = None
+
+    @property
+    def last(self) -> datetime | None:
+        """Time of the last step or line."""
+        return max((at for at in (self.steps.last, self.lines.last) if at is not None), default=None)
 
 
 class SilenceWatch:
-    """Records the times of a job's steps and lines. Callers pass them in time order."""
+    """Records the times of a job's steps and lines. Callers pass them about in time order."""
 
     def __init__(self) -> None:
+        self.floor = timedelta()
+        """Shortest silence of a job that reports its own hangs."""
         self._steps = _Reports()
-        self._replicas: defaultdict[str, _Reports] = defaultdict(_Reports)
-        self._phase: tuple[str, datetime] | None = None
-        """Kind and last line of a phase that began after the last step."""
-        self._phases: dict[str, timedelta] = {}
+        self._front: int | None = None
+        self._sources: dict[str, _Source] = {}
+        self._phases: dict[str, tuple[datetime, datetime]] = {}
+        """First and last line of the phases that were announced after the last step."""
+        self._durations: dict[str, timedelta] = {}
         """Longest time of each kind of phase, from its announcement to the next step."""
+        self._hang: Silence | None = None
+        self._newest: datetime | None = None
+        self._observed: datetime | None = None
+        """Time of the newest report at the last observation."""
+        self._delays: deque[timedelta] = deque(maxlen=20)
+        """Times from a new report to its observation, by the observer's clock."""
 
-    def step(self, at: datetime) -> None:
-        """Record a training step."""
-        if self._phase is not None:
-            kind, announced = self._phase
-            self._phases[kind] = max(at - announced, self._phases.get(kind, timedelta()))
-        self._steps.add(at, usual=self._phase is None)
-        self._phase = None
+    @property
+    def known(self) -> bool:
+        """Whether enough is known to tell a silence."""
+        return self._steps.limit() is not None or self._loop() is not None
 
-    def line(self, at: datetime, replica: str, text: str) -> None:
-        """Record a line of a replica that reports no step."""
-        self._replicas[replica].add(at)
-        match = _PHASE.search(text)
-        if match is not None:
-            self._phase = match.lastgroup or "", at
+    def step(self, at: datetime, source: str, number: int, *, after: str = "") -> None:
+        """Record a training step of a process, and the phase `after` the last step of an epoch or of the run.
+        A step that was reported before counts as a line."""
+        reports = self._source(at, source)
+        if reports is None:
+            return
+        reports.lines.add(at)
+        if number == reports.number:
+            return
+        restarted = reports.number is not None and number < reports.number
+        reports.number = number
+        reports.steps.add(at, announced=bool(self._phases))
+        if self._front is not None and number <= self._front and not restarted:
+            return
+        self._front, self._hang = number, None
+        self._steps.add(at, announced=bool(self._phases))
+        for kind, (first, newest) in list(self._phases.items()):
+            if newest <= at:
+                self._durations[kind] = max(at - first, self._durations.get(kind, timedelta()))
+                del self._phases[kind]
+        if after:
+            self._phases[after] = at, at
 
-    def end(self, replica: str) -> None:
-        """Record the end of a replica."""
-        self._replicas[replica].ended = True
+    def line(self, at: datetime, source: str, text: str, *, kind: str = "") -> None:
+        """Record a line that reports no step. A `kind` names the phase that the line belongs to."""
+        reports = self._source(at, source)
+        if reports is not None:
+            reports.lines.add(at)
+        self.phase(at, text, kind=kind)
 
-    def silence(self, now: datetime) -> Silence | None:
-        """Return the silence of the running job at this time."""
-        limit, last = self._steps.limit(), self._steps.last
-        if limit is None or last is None:
+    def phase(self, at: datetime, text: str, *, kind: str = "") -> None:
+        """Record the phase that a text announces."""
+        match = None if kind or not text else _PHASE.search(text, 0, MOST_CHARACTERS)
+        if match is not None and not _OVER.search(text, 0, MOST_CHARACTERS):
+            kind = match.lastgroup or ""
+        if kind and (self._steps.last is None or at >= self._steps.last):
+            first, newest = self._phases.get(kind, (at, at))
+            self._phases[kind] = first, max(at, newest)
+            if kind == "restart":
+                self._hang = None
+
+    def hang(self, at: datetime, seconds: float | None) -> None:
+        """Record the trainer's own report of a hang; with `None` the hang is over."""
+        self._hang = None if seconds is None else Silence(at - timedelta(seconds=seconds))
+
+    def silence(
+        self, now: datetime, *, begin: datetime | None = None, ended: Collection[str] = ()
+    ) -> Silence | None:
+        """Return the silence of the running job at this time. `begin` is the start of the job's current
+        attempt, and `ended` are its ended replicas."""
+        now = self._at(now)
+        limit, last, what = self._steps.limit(self.floor), self._steps.last, "no step"
+        if self._hang is not None:
+            return self._hang
+        loop = self._loop() if last is None else None
+        if loop is not None:
+            (limit, last), what = loop, "no line"
+        if limit is None or last is None or (begin is not None and begin > last):
             return None
-        if self._phase is not None:
-            kind, last = self._phase
-            limit = max(limit, 1.5 * self._phases[kind]) if kind in self._phases else FIRST_PHASE
-        name, behind = self._behind(now, last)
-        if now - last > limit:
-            ended = [replica for replica, reports in self._replicas.items() if reports.ended]
-            if ended:
-                return Silence(last, ended[0], f"{ended[0]} ended while others wait")
-            return Silence(last, name, f"{name} prints no line" if name else "no training step")
-        if behind is not None and self._phase is None and now - behind > USUAL_SILENCE:
-            return Silence(behind, name, f"{name} prints no line")
-        return None
+        until = max([last + limit, *map(self._end_of, self._phases)])
+        if now > until:
+            name = next(iter(sorted(ended)), "")
+            if name:
+                return Silence(last, f"{name} ended, {what}", name)
+            return Silence(last, what, self._first_quiet())
+        name, since = self._behind(now) if not self._phases else ("", None)
+        return Silence(since, f"{name} silent", name) if since is not None else None
 
-    def _behind(self, now: datetime, last: datetime) -> tuple[str, datetime | None]:
-        """Return the running replica with the oldest last line, if the job continued without its usual
-        lines."""
-        newest = max([last, *(reports.last for reports in self._replicas.values() if reports.last)])
-        for name, reports in sorted(self._replicas.items(), key=lambda item: item[1].last or newest):
-            limit, since = reports.limit(), reports.last
-            if limit and since and not reports.ended and now - since > limit < 2 * (newest - since):
+    def _loop(self) -> tuple[timedelta, datetime] | None:
+        """Return the limit and the last time of the lines of a job that prints regularly, but no known steps.
+        `None` if the lines are few or irregular."""
+        if self._front is not None or not self._sources:
+            return None
+        lines = max(
+            (source.lines for source in self._sources.values()), key=lambda lines: lines.last or _NEVER
+        )
+        limit = lines.limit(USUAL_SILENCE)
+        if limit is None or lines.last is None or len(lines.intervals) < REGULAR or lines.span < limit:
+            return None
+        return limit, lines.last
+
+    def _source(self, at: datetime, name: str) -> _Source | None:
+        self._newest = at if self._newest is None else max(at, self._newest)
+        if name not in self._sources:
+            if len(self._sources) >= MOST_SOURCES:
+                return None
+            self._sources[name] = _Source()
+        return self._sources[name]
+
+    def _at(self, now: datetime) -> datetime:
+        """Return the time up to which reports have arrived, by the clock of the reports."""
+        if self._newest is None:
+            return now
+        if self._observed is not None and self._newest > self._observed:
+            self._delays.append(now - self._newest)
+        self._observed = self._newest
+        return max(self._newest, now - min(self._delays, default=timedelta()))
+
+    def _end_of(self, kind: str) -> datetime:
+        """Return the time at which an announced phase should have ended."""
+        first, newest = self._phases[kind]
+        known = self._durations.get(kind)
+        if known is not None:
+            return first + max(1.5 * known, known + SHORTEST)
+        return newest + (FIRST_EPOCH if kind == EPOCH else FIRST_PHASE)
+
+    def _first_quiet(self) -> str:
+        """Return the process that stopped well before the others; "" if none did."""
+        lasts = sorted((source.last, name) for name, source in self._sources.items() if source.last)
+        if len(lasts) < 2:
+            return ""
+        (last, name), usual = lasts[0], self._sources[lasts[0][1]].lines.usual
+        apart = lasts[1][0] - last
+        return name if usual and apart > max(2 * usual, timedelta(seconds=10)) else ""
+
+    def _behind(self, now: datetime) -> tuple[str, datetime | None]:
+        """Return the running process with the oldest last report, if the job continued without its usual
+        reports."""
+        lasts = sorted((source.last, name) for name, source in self._sources.items() if source.last)
+        for at, (since, name) in enumerate(lasts[:-1]):
+            source, newest = self._sources[name], lasts[-1][0]
+            stepping = source.steps.limit() is not None
+            reports = source.steps if stepping else source.lines
+            limit = reports.limit(self.floor if stepping else USUAL_SILENCE)
+            if limit is None or reports.span < (limit if stepping else 3 * limit):
+                continue
+            if now - since > limit < 2 * (newest - since):
                 return name, since
+            if at == 0 and now - since < SHORTEST:
+                break
         return "", None

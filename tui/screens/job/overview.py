@@ -12,7 +12,15 @@ from textual.widget import Widget
 from tui.actions.registry import Action, bindings
 from tui.domain.attempts.history import AttemptHistory
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
-from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, bar, pieces, speed_text
+from tui.domain.core.formatting import (
+    ACCELERATOR_SHORT,
+    NOT_MEASURED,
+    age,
+    bar,
+    pieces,
+    silence_text,
+    speed_text,
+)
 from tui.domain.core.job import Job, Replica
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.core.states import JobState
@@ -25,7 +33,8 @@ from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import shipped_rules
 from tui.domain.diagnosis.verdict import Shown, Verdict
 from tui.domain.fields.attempts import attempts_words
-from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
+from tui.domain.fields.cell import SILENT
+from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed, silence_diagnosis
 from tui.domain.jobs.facts import facts_of, log_line
 from tui.domain.jobs.waiting import waits
 from tui.domain.log.plain_line import collapsed
@@ -159,9 +168,20 @@ class OverviewPane(JobPane):
             rows.append(("time limit", Content(age(job.timeout))))
         return table(rows)
 
+    def _silence(self, job: Job) -> list[Row]:
+        """Return the silence of a running job, and the next step."""
+        silence = self.feed.silence
+        if silence is None:
+            return []
+        text = f"{SILENT} {silence_text(silence, self.feed.as_of('logs'))}"
+        return [
+            ("silent", Content.styled(plain(text), "$text-warning")),
+            *_helps(silence_diagnosis(job, silence)),
+        ]
+
     def _why(self, job: Job) -> list[Labelled]:
         """Return why the job is in its state or waits, in the service's words, and the remedy."""
-        rows: list[Row] = []
+        rows: list[Row] = self._silence(job)
         if job.reason and job.error is None:
             rows.append(("reason", Content(plain(job.reason))))
         if not job.state.terminal:
@@ -339,7 +359,7 @@ class OverviewPane(JobPane):
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
         """Return the remaining time at the pace of the last steps, or else as the job reports it."""
-        if not job.state.active or job.state is JobState.SUSPENDED:
+        if not job.state.active or job.state is JobState.SUSPENDED or self.feed.silence is not None:
             return None
         progress = self.feed.progress
         left = remaining(samples, progress.total_steps)

@@ -15,7 +15,7 @@ from tui.domain.core.formatting import NOT_MEASURED, pieces
 from tui.domain.core.metric import GPU
 from tui.domain.core.replica import group_of
 from tui.domain.core.text import plain
-from tui.domain.fields.replicas import SORTS
+from tui.domain.fields.replicas import SORTS, with_silence
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.filter_bar import FilterBar
@@ -118,7 +118,8 @@ class ReplicasPane(JobPane):
         figures = TreeData(
             self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
         )
-        self.tree_view.display_job(job, figures)
+        shown = with_silence(job, self.feed.silence, self.feed.as_of("logs"))
+        self.tree_view.display_job(shown, figures)
 
         self._go_to_wanted()
 

@@ -17,6 +17,8 @@ class DataSource:
     read_at: datetime | None = None
     heard_at: float = 0.0
     """Time of the last read, in seconds of the monotonic clock."""
+    began_at: float | None = None
+    """Time of the first read after the start or after an error, in seconds of the monotonic clock."""
     error: BackendError | None = None
     failing_since: datetime | None = None
     listed_at: datetime | None = None
@@ -32,12 +34,20 @@ class DataSource:
     def heard(self, now: datetime, at: float) -> None:
         """Record a read at `now` and at `at` (monotonic)."""
         self.read_at, self.heard_at = now, at
+        if self.began_at is None:
+            self.began_at = at
 
     def as_of(self, now: datetime) -> datetime:
         """Return `now`, or the time of the last read while the source cannot be read."""
         if self.read_at is None:
             return self.listed_at or self.failing_since or now
         return now if self.error is None else self.read_at
+
+    def current_for(self, at: float) -> float:
+        """Return the seconds for which the source has been read without an error or a silence."""
+        if self.began_at is None or self.error is not None or self.silent_for(at) is not None:
+            return 0.0
+        return at - self.began_at
 
     def silent_for(self, at: float) -> timedelta | None:
         """Return the time from the last read to `at` (monotonic); `None` if the source is not silent."""

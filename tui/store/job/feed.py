@@ -19,7 +19,7 @@ from tui.domain.attempts.history import AttemptHistory
 from tui.domain.attempts.milestones import Milestone
 from tui.domain.core.job import Job, known_replicas, logged_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
-from tui.domain.core.training_progress import Progress, TrainingStep
+from tui.domain.core.training_progress import Progress, Silence, TrainingStep
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
@@ -55,6 +55,8 @@ ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0
 """Seconds to wait for the job before showing the stored log, which an earlier job of that name may own."""
+CAUGHT_UP = 5.0
+"""Seconds of reading the log after which older lines have arrived."""
 MOST_BACK_OFF = 30.0
 RECALLED = 50_000
 """Number of newest lines of the stored log from which events and progress are restored."""
@@ -180,6 +182,11 @@ class JobFeed:
     def progress(self) -> Progress:
         """Progress of the training."""
         return self.training.progress
+
+    @property
+    def silence(self) -> Silence | None:
+        """Silence of the running job, by its log."""
+        return replace(self.job, progress=self.progress).silence if self.job is not None else None
 
     @property
     def training_steps(self) -> Mapping[tuple[datetime, int], TrainingStep]:
@@ -322,6 +329,7 @@ class JobFeed:
     def _failed(self, source: DataSource, error: BackendError) -> None:
         source.failures += 1
         source.failing_since = source.failing_since or self.session.clock()
+        source.began_at = None
         source.error = error
         self._on_change(Changed.SOURCES)
 
@@ -363,6 +371,10 @@ class JobFeed:
         if job != self.job:
             changed |= Changed.JOB | Changed.EVENTS
         self.training.pattern = progress_pattern(job.progress_pattern)
+        if self.sources["logs"].current_for(self.session.monotonic()) > CAUGHT_UP:
+            before_silence = self.progress.silence
+            self.training.observe(job, self.session.clock())
+            changed |= Changed.TRAINING_STEPS if self.progress.silence != before_silence else Changed(0)
         self.job = job
         self._known.set()
         if changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Flag, auto
 
@@ -20,6 +21,8 @@ from tui.store.log.lines import Lines
 AT_ONCE = 0.004
 """Seconds of reading lines before the event loop runs. Progress lines of other trainers take about 0.2 ms
 each, so a page of them would block a key for seconds."""
+MOST_OTHERS = 50
+"""Number of last lines without progress whose times are recorded, of the lines read at once."""
 MOST_BETWEEN = 64
 """Number of ordinary lines between checks of the clock; one line costs about 4 µs."""
 
@@ -64,14 +67,19 @@ class LineFacts:
     def _select(
         self, entries: Sequence[LogEntry], telling: list[LogEntry], telemetry: list[TelemetryLine]
     ) -> Iterator[None]:
+        others: deque[LogEntry] = deque(maxlen=MOST_OTHERS)
         for number, entry in enumerate(entries):
-            if self.training.tells(entry):
+            if not self.training.tells(entry):
+                others.append(entry)
+            else:
                 telling.append(entry)
                 line = telemetry_line(entry)
                 if line is not None:
                     telemetry.append(line)
             if number % MOST_BETWEEN == 0:
                 yield
+        for entry in others:
+            self.training.watch_line(entry)
 
     async def _in_turns(self, work: Iterator[None]) -> None:
         """Run the iterator to its end. Yield to the event loop each time `AT_ONCE` has passed."""

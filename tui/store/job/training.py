@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.training_progress import Progress, TrainingStep, after_step
 from tui.domain.progress.dialects import may_report
@@ -47,6 +48,14 @@ class JobTraining:
     def tells(self, entry: LogEntry) -> bool:
         """Return whether a line may report training progress; false for nearly every line of text."""
         return entry.json is not None or self.pattern is not None or may_report(entry.message)
+
+    def watch_line(self, entry: LogEntry) -> None:
+        """Record the time of a line that reports no progress."""
+        self._reader.watch_line(entry)
+
+    def observe(self, job: Job, now: datetime) -> None:
+        """Set the silence of the progress."""
+        self._reader.observe(job, now)
 
     def samples(self) -> Sequence[TrainingStep]:
         """Return the reported steps, oldest first."""

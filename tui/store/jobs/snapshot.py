@@ -21,7 +21,7 @@ from tui.domain.core.job import Job, JobError
 from tui.domain.core.replica import NodeShare, ReplicaGroup
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.core.training_progress import Progress
+from tui.domain.core.training_progress import Progress, Silence
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.kinds.registry import kinds
 
@@ -108,6 +108,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
     timedelta: timedelta.total_seconds,
     Progress: _plain,
+    Silence: _plain,
     JobError: _plain,
     Diagnosis: _plain,
     tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
@@ -143,6 +144,9 @@ def _job(saved: dict[str, Any]) -> Job:
         if "tokens_per_second" in progress:
             progress["speed"] = progress.pop("tokens_per_second")
         _read_times(progress, _PROGRESS_TIMES)
+        if "silence" in progress:
+            _read_times(progress["silence"], ("since",))
+            progress["silence"] = Silence(**progress["silence"])
         saved["progress"] = Progress(**progress)
     return Job(**saved)
 

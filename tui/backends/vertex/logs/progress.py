@@ -125,6 +125,8 @@ class ProgressReader(ProgressService):
             k.whole = k.whole and not left_out
             if k.whole:
                 k.first_loss = k.reader.progress.first_loss
+            if not left_out or job.id in shown:
+                k.reader.observe(job, now)
             if not left_out:
                 k.read_until = _service_time(job, k, now, at)
         if not left_out or len(jobs) == 1:
