@@ -49,7 +49,8 @@ def test_a_job_whose_log_says_why(place: Home) -> None:
     assert job["meaning"] == "CUDA out of memory: a GPU's memory was used up."
     assert job["next_step"].startswith("Use smaller batches with accumulation")
     assert f"  that means: {job['meaning']}\n  next step: {job['next_step']}\n" in told
-    assert row.splitlines()[0].endswith("REASON") and "  exit 1 workerpool0-0: " in row
+    assert row.splitlines()[0].endswith("REASON") and "  CUDA out of memory\n" in row
+    assert job["cause"] == "CUDA out of memory" and f"  evidence: vxtui diagnose {job['id']}\n" in told
 
 
 def test_a_pod_above_its_memory_limit(place: Home) -> None:

@@ -86,7 +86,7 @@ async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Pat
     backend = backend_of(job(5, "vit", JobState.FAILED, error=error, age=30, ended=1))
     async with opened(backend, tmp_path) as (screen, _):
         facts = text_of(screen.pane, "#facts")
-        assert "non-zero status of 1" in facts and "what helps" in facts
+        assert "non-zero status of 1" in facts and "next step" in facts
         assert "RuntimeError: bad thing [/] in [red]batch[/red]" in facts and "likely" in facts
         assert "D delete" in footer(screen) and "c cancel" not in footer(screen)
 
@@ -105,7 +105,7 @@ async def test_a_cancelled_job_says_who_ended_it_and_nothing_that_helps(tmp_path
     backend = backend_of(job(5, "vit", JobState.CANCELLED, error=error, age=30, ended=1))
     async with opened(backend, tmp_path) as (screen, _):
         facts = text_of(screen.pane, "#facts")
-        assert "cancelled by the user" in facts and "what helps" not in facts and "error" not in facts
+        assert "cancelled by the user" in facts and "next step" not in facts and "error" not in facts
 
 
 async def test_a_waiting_job_says_what_for(tmp_path: Path) -> None:

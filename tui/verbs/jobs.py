@@ -22,10 +22,11 @@ from tui.domain.fields.attempts import attempts_json, attempts_words
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
 from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_silence
-from tui.domain.jobs.diagnosis import diagnosis_of
+from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
+from tui.store.jobs.causes import Causes, causes_in
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.log.attempts import read_attempts
@@ -72,13 +73,15 @@ async def jobs(run: Run, query: str) -> int:
     now, listed = datetime.now(UTC), listed_jobs
     listed_jobs = [job for job in listed_jobs if job_filter.matches(job, now)]
     listed_jobs.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
+    causes = causes_in(state_dir())
+    causes.load(job for job in listed_jobs if asks_the_log(job))
     if run.json:
         costs = JobCosts(listed, read_prices(state_dir())[0], now)
         sources = JobSources(cost_json=costs.of)
-        shown = [job_json(job, sources=sources) for job in listed_jobs]
+        shown = [job_json(job, diagnosis=causes.of(job), sources=sources) for job in listed_jobs]
         print_json({"jobs": shown, "totals": costs.totals(listed_jobs), "errors": errors})
     else:
-        _print(listed_jobs, now)
+        _print(listed_jobs, now, causes)
         if not listed_jobs and query and not failed:
             note(f"No job matches the filter {query}.")
         elif not listed_jobs and not failed:
@@ -105,7 +108,7 @@ def _parsed(query: str) -> JobQuery:
         raise VerbFailure(message, fix="Write e.g. --filter 'state:running name:bert age<2d'.") from error
 
 
-def _print(listed: list[Job], now: datetime) -> None:
+def _print(listed: list[Job], now: datetime, causes: Causes) -> None:
     kinds = {job.kind for job in listed}
     sources = JobSources(words=lambda job: kind_of(job).words)
     # The kind and the context have a column if there are several.
@@ -115,7 +118,7 @@ def _print(listed: list[Job], now: datetime) -> None:
         place=region_word(kinds),
         own=own_fields(kinds),
     )
-    print_fields(fields, [JobRow(job, now, sources) for job in listed])
+    print_fields(fields, [JobRow(job, now, sources, causes.of(job)) for job in listed])
 
 
 async def read_progress(backend: Backend, job: Job) -> Progress:
@@ -210,6 +213,8 @@ def _print_why(job: Job, diagnosis: Diagnosis | None) -> None:
         out(f"  {'likely' if diagnosis.guess else 'that means'}: {diagnosis.meaning}")
     if diagnosis is not None and diagnosis.fix:
         out(f"  next step: {diagnosis.fix}")
+    if job.state is JobState.FAILED and diagnosis is not None and diagnosis.meaning:
+        out(f"  evidence: vxtui diagnose {job.id}")
 
 
 def _print_replicas(job: Job) -> None:

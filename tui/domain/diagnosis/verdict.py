@@ -14,6 +14,12 @@ HIGH = 0.7
 MOST_SHOWN = 300
 """Number of characters of a line of evidence that are shown."""
 
+RETRY = {
+    "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
+    "no": "no, mend the cause first",
+}  # fmt: skip
+"""Words for `Verdict.retry`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:

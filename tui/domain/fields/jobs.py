@@ -118,12 +118,18 @@ def progress_cell(row: JobRow) -> Cell:
     return next((cell for branch in _PROGRESS if (cell := branch(row)) is not None), UNKNOWN)
 
 
+def _cause(row: JobRow) -> str:
+    """Return the known cause of a failed job, for a cell; else ""."""
+    failed = row.job.state is JobState.FAILED and row.diagnosis is not None
+    return row.diagnosis.short if failed and row.diagnosis is not None else ""
+
+
 def _failure(row: JobRow) -> Cell | None:
     """Return the cause of a failed job."""
     job = row.job
     if job.state is not JobState.FAILED or job.error is None:
         return None
-    return Cell(short_error(job), Tone.BAD)
+    return Cell(_cause(row) or short_error(job), Tone.BAD)
 
 
 def _wait(row: JobRow) -> Cell | None:
@@ -280,7 +286,7 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         cell=_cost, sort=_spent, largest_first=True,
         json=_cost_json, help="Cost so far, only in `jobs`: see below"),
     Field("reason", "REASON", max_width=80, only="verb", flex=True, optional=True,
-        cell=lambda row: Cell(formatting.why(row.job)),
+        cell=lambda row: Cell(_cause(row) or formatting.why(row.job)),
         json=lambda row: row.job.reason or None, help="Why the job is in its state, in the service's words"),
     Field("waiting", json=lambda row: list(row.job.waiting),
         help="Reasons why the job, or one of its replicas, does not run yet"),
@@ -290,6 +296,8 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
         help="Time since which a RUNNING job, or one of its replicas, is silent for much longer than usual"),
     Field("silence", json=lambda row: row.job.silence.what if row.job.silence else None,
         help="What is missing since then: `no step`, or `REPLICA silent`"),
+    Field("cause", json=lambda row: _cause(row) or None,
+        help="Cause of a failed job as the list shows it: cause, replica and last step"),
     Field("meaning", json=lambda row: row.diagnosis.meaning or None if row.diagnosis else None,
         help="Meaning of the error, or of a replica's last failure"),
     Field("next_step", json=lambda row: row.diagnosis.fix or None if row.diagnosis else None,

@@ -6,7 +6,7 @@ from datetime import UTC
 
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, exit_codes, known_replicas
-from tui.domain.core.replica import Replica
+from tui.domain.core.replica import Replica, short_name
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Silence
 from tui.domain.diagnosis.decide import decide
@@ -72,7 +72,17 @@ def as_diagnosis(job: Job, verdict: Verdict) -> Diagnosis:
         keys = "The log may say more; e and E go through its errors."
         return Diagnosis("", f"Read its log: `vxtui logs {job.id}{option}`.", keys=keys)
     meaning = verdict.cause if verdict.cause.endswith((".", "!", "?")) else f"{verdict.cause}."
-    return Diagnosis(meaning, verdict.next, guess=not verdict.sure, short=verdict.short)
+    return Diagnosis(meaning, verdict.next, guess=not verdict.sure, short=_short(job, verdict))
+
+
+def _short(job: Job, verdict: Verdict) -> str:
+    """Return `CUDA out of memory · 1-0 · step 20`: the replica is left out for a job of one replica."""
+    parts = [verdict.short if verdict.sure else f"likely {verdict.short}"]
+    if verdict.replica and job.replica_count > 1:
+        parts.append(short_name(verdict.replica))
+    if verdict.step is not None:
+        parts.append(f"step {verdict.step:,}")
+    return " · ".join(parts)
 
 
 def _of_message(facts: JobFacts) -> Verdict:

@@ -26,16 +26,13 @@ from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
 from tui.domain.core.training_progress import TrainingStep
-from tui.domain.diagnosis.decide import decide
 from tui.domain.diagnosis.line import LogLine
-from tui.domain.diagnosis.platform import with_message
-from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import shipped_rules
-from tui.domain.diagnosis.verdict import Shown, Verdict
+from tui.domain.diagnosis.verdict import RETRY, Shown, Verdict
 from tui.domain.fields.attempts import attempts_words
 from tui.domain.fields.cell import SILENT
 from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed, silence_diagnosis
-from tui.domain.jobs.facts import facts_of, log_line
+from tui.domain.jobs.facts import log_line
 from tui.domain.jobs.waiting import waits
 from tui.domain.log.plain_line import collapsed
 from tui.domain.training.training_steps import remaining
@@ -43,6 +40,8 @@ from tui.kinds.registry import kind_of, titled
 from tui.screens.job.events import EventsPane
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
+from tui.store.job.log_verdict import MOST_READ, PART, judge
+from tui.store.jobs.causes import causes_in
 from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, columns_in, stacked
 from tui.widgets.labelled_lines import EMPTY, Labelled
@@ -55,10 +54,6 @@ BESIDE_BAR = 46
 """Number of cells of a row beside the progress bar."""
 MOST_TROUBLES = 5
 """Number of replicas that are named with their reasons. The Replicas tab lists all."""
-MOST_READ = 40_000
-"""Number of last lines of the log that are searched for the cause."""
-PART = 250
-"""Number of lines that are read at once."""
 Row = tuple[str, Content]
 
 
@@ -216,11 +211,11 @@ class OverviewPane(JobPane):
         failed = first_failed(job)
         self._read_why(job)
         verdict = self._verdict[1]
-        diagnosis = diagnosis_of(job, verdict)
-        rows: list[Row] = [
-            ("error", Content.styled(plain(job.error.summary), "$text-error")),
-            *_helps(diagnosis),
-        ]
+        rows = _helps(diagnosis_of(job, verdict), "$text-error")
+        if verdict is not None and verdict.cause:
+            rows.insert(1, ("where", Content.assemble(*_where(verdict))))
+            rows.append(("retry", Content(RETRY[verdict.retry])))
+        rows.append(("error", Content.styled(plain(job.error.summary), "" if rows else "$text-error")))
         if failed is not None and failed.exit_code is not None:
             words = str(failed.exit_code)
             if failed.exit_code != 1:
@@ -228,8 +223,12 @@ class OverviewPane(JobPane):
             rows.append(("exit code", Content(words)))
         lines = table(rows)
         evidence = verdict.evidence if verdict is not None and verdict.line is not None else ()
+        # The service's message repeats the end of the log; its lines have no index.
+        evidence = [shown for shown in evidence if shown.line.index >= 0]
         if evidence:
-            head = Content.styled(f"evidence in {plain(evidence[0].line.replica)}", "$text-muted")
+            head = Content.styled(
+                f"evidence in {plain(evidence[0].line.replica)}   enter opens the log there", "$text-muted"
+            )
             return lines + [(EMPTY, line) for line in (EMPTY, head, *map(self._shown, evidence))]
         last = self._last_lines(failed)
         if failed is not None and last:
@@ -262,7 +261,8 @@ class OverviewPane(JobPane):
 
     def _read_why(self, job: Job) -> None:
         """Read the log for the cause, unless it was read as it is now."""
-        state = (job.error, len(self.feed.buffer), self.feed.buffer.revision)
+        whole = self.feed.sources["logs"].done
+        state = (job.error, len(self.feed.buffer), self.feed.buffer.revision, whole)
         if asks_the_log(job) and state != self._verdict[0]:
             self._verdict = (state, self._verdict[1])
             self.run_worker(self._find_why(job, state), exclusive=True, group="diagnosis")
@@ -270,21 +270,25 @@ class OverviewPane(JobPane):
     async def _find_why(self, job: Job, state: object) -> None:
         """Find the cause in the stored log, in small parts: the screen stays quick."""
         rules = await asyncio.to_thread(shipped_rules)
-        reader, facts = Reader(rules), facts_of(job)
-        buffer = self.feed.buffer
+        buffer, whole = self.feed.buffer, self.feed.sources["logs"].done
         start = max(buffer.first, buffer.end - MOST_READ)
-        for at in range(start, buffer.end, PART):
-            lines = (buffer[number] for number in range(at, min(at + PART, buffer.end)))
-            reader.read(
-                [
-                    log_line(at + n, e)
-                    for n, e in enumerate(lines)
-                    if isinstance(e, LogEntry) and e.replica != SERVICE
-                ]
-            )
-            await asyncio.sleep(0)
-        self._verdict = (state, decide(with_message(reader, facts), facts, rules))
+        parts = (range(at, min(at + PART, buffer.end)) for at in range(start, buffer.end, PART))
+        verdict = await judge(job, (self._log_lines(part) for part in parts), rules)
+        self._verdict = (state, verdict)
         self.show(Changed.JOB)
+        diagnosis = diagnosis_of(job, verdict)
+        if whole and diagnosis is not None:
+            causes = causes_in(self.console.state_dir)
+            await asyncio.to_thread(causes.save, job, diagnosis, buffer.end - start)
+
+    def _log_lines(self, numbers: range) -> list[LogLine]:
+        """Return the stored lines of the replicas among these."""
+        lines = ((number, self.feed.buffer[number]) for number in numbers)
+        return [
+            log_line(number, line)
+            for number, line in lines
+            if isinstance(line, LogEntry) and line.replica != SERVICE
+        ]
 
     def _shown(self, shown: Shown) -> Content:
         text = f"{'▸' if shown.role == 'root' else ' '} {plain(collapsed(shown.line.text))}"
@@ -424,14 +428,30 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 
-def _helps(diagnosis: Diagnosis | None) -> list[Row]:
-    """Return the meaning of a failure or a wait, and the next step."""
+def _helps(diagnosis: Diagnosis | None, style: str = "") -> list[Row]:
+    """Return the cause of a failure or a wait, and the next step."""
     rows: list[Row] = []
     if diagnosis is not None and diagnosis.meaning:
-        rows.append(("likely" if diagnosis.guess else "that means", Content(plain(diagnosis.meaning))))
+        cause = Content.styled(plain(diagnosis.meaning), style)
+        rows.append(("likely cause" if diagnosis.guess else "cause", cause))
     if diagnosis is not None and diagnosis.on_screen:
-        rows.append(("what helps", Content.styled(plain(diagnosis.on_screen), "$text-success")))
+        rows.append(("next step", Content.styled(plain(diagnosis.on_screen), "$text-success")))
     return rows
+
+
+def _where(verdict: Verdict) -> list[Content | str | tuple[str, str]]:
+    """Return `workerpool1-0, 14:02:11, after step 20   errors of 3 other replicas followed`."""
+    root = next((shown.line for shown in verdict.evidence if shown.role == "root"), None)
+    words = [plain(verdict.replica)] if verdict.replica else []
+    if root is not None and root.time is not None:
+        words.append(f"{datetime.fromtimestamp(root.time):%H:%M:%S}")
+    words.append("before the first step" if verdict.step is None else f"after step {verdict.step:,}")
+    words += [plain(verdict.where)] if verdict.where else []
+    others = {shown.line.replica for shown in verdict.cascade} - {verdict.replica}
+    followed = pieces(verdict.cascaded, "error line")
+    if len(verdict.cascade) == verdict.cascaded and others:
+        followed = f"errors of {pieces(len(others), 'other replica')}"
+    return [", ".join(words), (f"   {followed} followed" if verdict.cascaded else "", "$text-muted")]
 
 
 def _trouble(replica: Replica) -> str:

@@ -31,6 +31,7 @@ from tui.screens.jobs.views import JobsViews, not_comparable
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.session import Session, Stopped
+from tui.store.jobs.causes import CauseFeed, causes_in
 from tui.store.jobs.connection_state import not_reached
 from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.table import JobChange
@@ -76,6 +77,7 @@ class JobsScreen(ListScreen):
         self._usage: UsageFeed | None = None
         self._usage_of: Session | None = None
         self._following = False
+        self._causing = False
 
     def make_table(self) -> Table:
         return JobTable()
@@ -209,11 +211,32 @@ class JobsScreen(ListScreen):
 
     def _cells(self, job: Job, now: datetime) -> Cells:
         fields = (*kind_of(job).fields, *COLUMNS)
-        row = JobRow(self.console.wait_reasons.listed(job), now, self._sources())
+        row = JobRow(
+            self.console.wait_reasons.listed(job),
+            now,
+            self._sources(),
+            causes_in(self.console.state_dir).of(job),
+        )
         return row_cells(fields, row, ascii_only=self.ascii_only)
+
+    def _follow_causes(self) -> None:
+        """Find the causes of the failed jobs in view, while the list is visible."""
+        visible = self.is_current
+        if visible and not self._causing:
+            known = causes_in(self.console.state_dir)
+            feed = CauseFeed(lambda: self.session, known, self._listed_in_view, self.table.change)
+            background(self, feed.run, "causes")
+        elif not visible and self._causing:
+            self.workers.cancel_group(self, "causes")
+        self._causing = visible
+
+    def _listed_in_view(self) -> list[Job]:
+        jobs = self.console.store.jobs
+        return [jobs[name] for name in self._in_view() if name in jobs]
 
     def _follow_usage(self) -> None:
         """Read the usage of the jobs in view."""
+        self._follow_causes()
         session = self.session
         visible = session is not None and self.is_current and self.app.app_focus
         if visible and session is not None and session is not self._usage_of:

@@ -17,7 +17,7 @@ from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import RuleError, Rules, shipped_rules
-from tui.domain.diagnosis.verdict import Verdict
+from tui.domain.diagnosis.verdict import RETRY, Verdict
 from tui.domain.document.decoding import decode_json
 from tui.interrupts import ending_at_once
 from tui.store.log.text_input import STDIN, TextInput
@@ -32,10 +32,6 @@ OWN_RULES = "rules.yaml"
 MOST_SORTED = 50_000
 """Number of lines of a log that are sorted by time; a longer log is read as it comes."""
 _BLANK = "\ufeff \t\r\n"
-_RETRY = {
-    "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
-    "no": "no, mend the cause first",
-}  # fmt: skip
 
 
 @click.command()
@@ -206,7 +202,7 @@ def print_verdict(verdict: Verdict, unit: str) -> None:
     if where:
         out(f"  where       {', '.join(where)}")
     if verdict.cause:
-        out(f"  retry       {_RETRY[verdict.retry]}")
+        out(f"  retry       {RETRY[verdict.retry]}")
     if verdict.next:
         out(f"  next step   {verdict.next}")
     for title, lines in (("evidence", verdict.evidence), ("led to", verdict.cascade)):
