@@ -22,7 +22,7 @@ from tui.domain.fields.attempts import attempts_json, attempts_words
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
 from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_silence
-from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
+from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
@@ -74,7 +74,7 @@ async def jobs(run: Run, query: str) -> int:
     listed_jobs = [job for job in listed_jobs if job_filter.matches(job, now)]
     listed_jobs.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     causes = causes_in(state_dir())
-    causes.load(job for job in listed_jobs if asks_the_log(job))
+    causes.load(listed_jobs)
     if run.json:
         costs = JobCosts(listed, read_prices(state_dir())[0], now)
         sources = JobSources(cost_json=costs.of)

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tui.backends.errors import BackendError
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
-from tui.domain.diagnosis.rules import shipped_rules
-from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
+from tui.domain.core.states import JobState
 from tui.session import Session
-from tui.store.job.log_verdict import in_parts, judge, read_lines
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,13 +65,15 @@ class Causes:
     def load(self, jobs: Iterable[Job], *, judged: bool = True) -> None:
         """Read the stored diagnoses of these jobs (blocking). With `judged`, the service's words tell the
         others, which needs the rules."""
-        new = {_key(job): job for job in jobs if _key(job) not in self._known}
+        new = {_key(job): job for job in jobs if is_unexplained(job) and _key(job) not in self._known}
         stored = self._stored(list(new))
         self._known |= stored
-        for key in new.keys() - stored.keys() if judged else ():
-            diagnosis = diagnosis_of(new[key])
-            if diagnosis is not None:
-                self._known[key] = diagnosis, 0
+        if judged and new.keys() - stored.keys():
+            # The engine is imported in this thread, after the first paint.
+            from tui.domain.jobs.diagnosis import diagnosis_of  # noqa: PLC0415
+
+            words = {key: diagnosis_of(new[key]) for key in new.keys() - stored.keys()}
+            self._known |= {key: (diagnosis, 0) for key, diagnosis in words.items() if diagnosis is not None}
         for key in list(self._known)[: max(0, len(self._known) - MOST_KNOWN)]:
             del self._known[key]
 
@@ -139,7 +139,7 @@ class CauseFeed:
         """Find causes until cancelled. It never raises `BackendError`."""
         while True:
             session = self._session()
-            failed = [job for job in self._jobs() if asks_the_log(job)]
+            failed = [job for job in self._jobs() if is_unexplained(job)]
             new = [job for job in failed if self._causes.of(job) is None]
             if new:
                 await asyncio.to_thread(self._causes.load, new, judged=session is not None)
@@ -163,6 +163,10 @@ class CauseFeed:
         return max(unread, key=lambda job: job.created or 0, default=None)
 
     async def _read(self, job: Job, session: Session) -> None:
+        from tui.domain.diagnosis.rules import shipped_rules  # noqa: PLC0415 - not before the first paint
+        from tui.domain.jobs.diagnosis import diagnosis_of  # noqa: PLC0415
+        from tui.store.job.log_verdict import in_parts, judge, read_lines  # noqa: PLC0415
+
         backend, local = session.backend, session.backend.info.local
         self._due[job.name] = session.monotonic() + AGAIN
         try:
@@ -179,6 +183,11 @@ class CauseFeed:
             self._due[job.name] = session.monotonic() + late.total_seconds()
         if diagnosis is not None:
             await asyncio.to_thread(self._causes.save, job, diagnosis, max(1, len(lines)) if settled else 0)
+
+
+def is_unexplained(job: Job) -> bool:
+    """Return whether a failed job's service names no cause, so that its words and its log are judged."""
+    return job.state is JobState.FAILED and job.error is not None and job.diagnosis is None
 
 
 def _key(job: Job) -> str:
