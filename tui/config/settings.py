@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from tui.config.paths import config_dir
 
@@ -150,6 +150,9 @@ class Settings:
 
     all_logs_megabytes: int = 2048
     """Disk space for the logs of all jobs; the least recently opened log is deleted first."""
+
+    guard: dict[str, Any] = field(default_factory=dict)
+    """Settings of `vxtui guard`, which `tui.config.guard_settings` reads; no other part needs them."""
 
     def __post_init__(self) -> None:
         for name in ("job_log_megabytes", "all_logs_megabytes"):

@@ -8,19 +8,23 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tui.config.guard_settings import AlertChannel, AlertRule, GuardSettings, guard_settings
 from tui.config.regular_file import read_regular
 from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.core.resource_name import GKE_CLUSTER, is_location, is_project
 from tui.domain.document.decoding import decode_json
 from tui.domain.document.source import Document, ProfileInvalid, dotted, read
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 _MOST_BYTES = 1_000_000
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-_JSON_FIELDS = ("contexts", "keys")
+_JSON_FIELDS = ("contexts", "keys", "guard")
 """Fields whose environment variable contains JSON."""
 _WORDS = {
     "missing": "this setting is missing",
@@ -49,7 +53,21 @@ def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
     except ValidationError as error:
         raise SettingsError("\n".join(_lines(error, document, environment))) from error
     _check_names(settings, document, environment)
+    _check_guard(settings, document, environment)
     return settings
+
+
+def _check_guard(settings: Settings, document: Document, environment: Mapping[str, str]) -> None:
+    """Raise SettingsError for wrong settings of the guard."""
+    try:
+        guard = guard_settings(settings)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_lines(error, document, environment, "guard"))) from error
+    known = [context.name for context in all_contexts(settings) if context.kind != "group"]
+    for at, name in enumerate(guard.contexts):
+        if name not in known:
+            path = ("guard", "contexts", at)
+            raise SettingsError(f"{_where(path, document, environment)}: {unknown_context(name, known)}")
 
 
 def _check_names(settings: Settings, document: Document, environment: Mapping[str, str]) -> None:
@@ -104,6 +122,13 @@ def _odd_names_of_cluster(context: Context) -> Iterator[tuple[tuple[str | int, .
             )
 
 
+def _class_of(path: tuple[str | int, ...]) -> type[DataclassInstance]:
+    """Return the class whose field a path names."""
+    if path[0] == "guard":
+        return {"channels": AlertChannel, "alerts": AlertRule}.get(str(path[1]), GuardSettings)
+    return Settings if len(path) == 1 else Context
+
+
 def _where(path: tuple[str | int, ...], document: Document, environment: Mapping[str, str]) -> str:
     name = str(path[0]) if path else ""
     if name in environment:
@@ -130,13 +155,15 @@ def _json(name: str, text: str) -> Any:
         raise SettingsError(f"VXTUI_{name.upper()} in the environment: not valid JSON: {error}.") from error
 
 
-def _lines(error: ValidationError, document: Document, environment: Mapping[str, str]) -> list[str]:
+def _lines(
+    error: ValidationError, document: Document, environment: Mapping[str, str], *within: str
+) -> list[str]:
     lines = []
     for detail in error.errors():
-        path = tuple(detail["loc"])
-        message = detail["msg"]
+        path = (*within, *detail["loc"])
+        message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "unexpected_keyword_argument":
-            known = [f.name for f in fields(Settings if len(path) == 1 else Context)]
+            known = [f.name for f in fields(_class_of(path))]
             near = difflib.get_close_matches(str(path[-1]), known, 1)
             message = "unknown setting"
             message += f"; did you mean {near[0]}?" if near else f". Known settings: {', '.join(known)}."

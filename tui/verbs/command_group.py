@@ -45,6 +45,7 @@ VERBS = {
     "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, usage and free amount."),
     "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current prices."),
+    "guard": ("tui.verbs.guard.verbs", "Watch jobs while no console is open, and send alerts."),
     "emulator": ("tui.verbs.emulator.group", "Start, stop and inspect the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),
     "doctor": ("tui.verbs.doctor", "Check what works, what does not, and how to fix it."),

@@ -1,0 +1,1 @@
+"""What the guard decides: which conditions of which jobs call for an alert. No service, no clock, no disk."""
