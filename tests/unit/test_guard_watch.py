@@ -14,7 +14,7 @@ from tui.backends.errors import NotFound, Unavailable
 from tui.config.guard_settings import AlertRule
 from tui.domain.core.job import Job, JobError
 from tui.domain.core.states import JobState
-from tui.domain.core.training_progress import Progress
+from tui.domain.core.training_progress import Progress, Silence
 from tui.domain.guard.conditions import AlertCondition, JobReading, alert_key, met, parse_condition
 from tui.guard.watch import ConfirmedAlert, ContextWatch, parse_rules
 
@@ -192,6 +192,20 @@ def test_a_value_that_is_not_reported_meets_no_condition() -> None:
     assert met(AlertCondition("step", 1), reading) == ""
     progressed = replace(reading, job=replace(reading.job, progress=Progress(1_000)))
     assert met(AlertCondition("step", 1_000), progressed) == "has reached step 1,000"
+
+
+async def test_each_silence_is_told_once() -> None:
+    night = Night([job(1, "a")], "silent 30m")
+    name = next(iter(night.backend.stored))
+    for hours in (1, 3):
+        silence = Silence(NOON + timedelta(hours=hours), "no step")
+        night.backend.change(name, progress=Progress(10, silence=silence))
+        await night.round(seconds=3_600)
+        await night.round(seconds=1_800)
+        await night.round()
+        night.backend.change(name, progress=Progress(20))
+        await night.round(seconds=1_740)
+    assert night.told == ["a is silent: no step for 30m", "a is silent: no step for 30m"]
 
 
 def test_each_restart_and_each_job_of_a_name_is_an_occurrence_of_its_own() -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tui.domain.core.formatting import age
+from tui.domain.core.formatting import age, silence_text
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 
@@ -16,7 +16,8 @@ _ENDS = {
     "cancelled": frozenset({JobState.CANCELLED}),
     "ended": frozenset(state for state in JobState if state.terminal),
 }
-_LIMITS = ("waiting", "running", "cost", "step")
+_TIMES = frozenset({"waiting", "running", "silent"})
+_LIMITS = (*sorted(_TIMES), "cost", "step")
 CONDITIONS = (*_ENDS, "restarting", *(f"{name} LIMIT" for name in _LIMITS))
 """Every condition, for messages."""
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?", re.ASCII)
@@ -29,7 +30,7 @@ class AlertCondition:
 
     name: str
     limit: float = 0.0
-    """Seconds for `waiting` and `running`, USD for `cost`, steps for `step`; 0 for the other conditions."""
+    """Seconds for `waiting`, `running` and `silent`, USD for `cost`, steps for `step`; else 0."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.limit:g}" if self.name in _LIMITS else self.name
@@ -52,11 +53,11 @@ def parse_condition(text: str) -> AlertCondition:
     limit = limit.strip()
     if not limit and (name in _ENDS or name == "restarting"):
         return AlertCondition(name)
-    if name in {"waiting", "running"} and (seconds := _seconds(limit)):
+    if name in _TIMES and (seconds := _seconds(limit)):
         return AlertCondition(name, seconds)
     if name in {"cost", "step"} and _NUMBER.fullmatch(limit) and float(limit) > 0:
         return AlertCondition(name, float(limit))
-    if name in {"waiting", "running"}:
+    if name in _TIMES:
         raise ValueError(f"{text!r} must name a duration such as 45m, 2h or 1d12h, e.g. `{name} 2h`")
     if name in {"cost", "step"}:
         raise ValueError(f"{text!r} must name a number above 0, e.g. `{name} 500`")
@@ -79,6 +80,11 @@ def met(condition: AlertCondition, reading: JobReading) -> str:
         return _longer("has waited", job.wait(reading.at) if job.waits else None, condition.limit)
     if condition.name == "running":
         return _longer("has run", job.duration(reading.at), condition.limit)
+    if condition.name == "silent":
+        silence = job.silence
+        if silence is None or (reading.at - silence.since).total_seconds() < condition.limit:
+            return ""
+        return f"is silent: {silence_text(silence, reading.at)}"
     if condition.name == "cost":
         spent = reading.spent
         return f"has cost ~${spent:,.2f}" if spent is not None and spent >= condition.limit else ""
@@ -96,6 +102,8 @@ def alert_key(condition: AlertCondition, job: Job) -> str:
     occurrence = ""
     if condition.name in _ENDS:
         return "\n".join((job.name, created, "end"))
+    if condition.name == "silent" and job.silence is not None:
+        occurrence = job.silence.since.isoformat()
     if condition.name == "restarting":
         moment = job.attempt_time or job.update_time
         occurrence = "" if moment is None else moment.isoformat()
