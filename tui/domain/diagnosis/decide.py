@@ -189,8 +189,10 @@ class _Decision:
             strength = (
                 3 if match.rule.sure and match.rule.role == "root" else 2 if match.rule.role == "root" else 1
             )
-            if evidence.role == "either":
+            if evidence.role == "either" or (match.rule.where == "words" and not evidence.frames):
                 strength = 1
+                if not evidence.exception and match.rule.where == "words" and self._followers(evidence) > 2:
+                    strength = 0  # Words prove little, unless they are the last ones of a replica.
         else:
             strength = 1 if evidence.quoted else 2
         strength -= 2 if self._doubtful(evidence) else int(evidence.announced)

@@ -22,11 +22,13 @@ FAMILIES = (
     "timeout", "checkpoint", "launcher", "dependency-service", "user-cancel", "unknown", "none",
 )  # fmt: skip
 RETRIES = ("yes", "node", "change", "no")
+WHERES = ("line", "platform", "words")
 PLACES = ("local", "vertex", "cluster")
 _FOLDER = Path(__file__).parent / "data"
 _TRIGGERS = (
     r"Traceback \(|\w(?:Error|Exception|Interrupt)\b|\b(?:exceptions?|errors?)\.\w"
-    r"|During handling of|direct cause of|Root Cause \(|^Failures:|^\s*(?:rank|exitcode|host)\s+: "
+    r"|^\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal|Exception)\b|During handling of|direct cause of"
+    r"|Root Cause \(|^Failures:|^\s*(?:rank|exitcode|host)\s+: "
 )
 """Lines of tracebacks and of launchers' summaries, beside those that a rule matches."""
 _CHUNK = 16
@@ -53,7 +55,8 @@ class CauseRule:
     """The next step, or one for each place in which a job runs."""
     source: str = ""
     where: str = "line"
-    """`line` of a log, or `platform`: words of the service, which a user's output never matches."""
+    """`line` of a log; `platform`: words of the service, which a user's output never matches; or `words` of
+    an error that no rule for lines knows."""
     sure: bool = True
     """Whether the line alone proves the cause."""
     line: str = ""
@@ -94,7 +97,7 @@ class Rules:
 
         options = re2.Options()
         options.log_errors, options.never_capture, options.max_mem = False, True, 128 << 20
-        self._rules: dict[str, list[CauseRule]] = {"line": [], "platform": []}
+        self._rules: dict[str, list[CauseRule]] = {where: [] for where in WHERES}
         self._sets: dict[str, Any] = {}
         for where, members in self._rules.items():
             members += [rule for rule in (*own, *rules) if rule.where == where]
@@ -184,7 +187,7 @@ def _rule(entry: Any, path: Path, text: str, seen: set[str], tried: bool) -> Cau
         ("role", ROLES),
         ("family", FAMILIES),
         ("retry", RETRIES),
-        ("where", ("line", "platform")),
+        ("where", WHERES),
     ):
         if key in entry and entry[key] not in allowed:
             raise RuleError(f"{where}: {key} must be one of {', '.join(allowed)}")

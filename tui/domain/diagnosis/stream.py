@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from tui.domain.diagnosis.evidence import Evidence, Pointer, TracebackFrame
+from tui.domain.diagnosis.fallback import CERTAIN
 from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.rules import CauseRule, Match, Rules
 
@@ -17,6 +18,8 @@ MOST_OPEN = 64
 """Number of tracebacks of one stream that may be open at once: processes without prefixes interleave."""
 PATIENCE = 150
 """Number of lines after which an open traceback is given up."""
+MOST_NAMED = 4
+"""Number of innermost frames whose functions may tell the family of an exception."""
 CONTINUED = 8
 """Number of lines after an exception that may belong to its message."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
@@ -50,6 +53,7 @@ _QUOTED = re.compile(
     r"(?:^|[\s\[\](>:'\"|])(?P<type>(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt))"
     r"(?:: |\(['\"])(?P<message>.*)"
 )
+_SAID = re.compile(r"\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b")
 _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
@@ -219,7 +223,14 @@ class ProcessStream:
         # Advice within the message of an exception is no reason to ignore the exception.
         rule = next((rule for rule in rules.matches(body) if rule.role not in {"noise", "survived"}), None)
         fitting = rules.filled(rule, body) if rule is not None else None
-        evidence = Evidence(line, body, self.rank, fitting, name.rpartition(".")[2], message)
+        kind = name.rpartition(".")[2]
+        if fitting is None and kind not in CERTAIN and kind != "ImportError":
+            # Then the functions that raised it.
+            frames = traceback.frames[-MOST_NAMED:] if traceback is not None else ()
+            fitting = rules.first(body, "words") or rules.first(
+                " ".join(f"{frame.file} {frame.function}" for frame in frames if not frame.package), "words"
+            )
+        evidence = Evidence(line, body, self.rank, fitting, kind, message)
         if traceback is not None:
             evidence.frames = tuple(traceback.frames)
             evidence.logged, evidence.announced = traceback.handled, traceback.announced
@@ -268,10 +279,12 @@ class ProcessStream:
         quoted = _QUOTED.search(body) if "Error" in body or "Exception" in body else None
         if quoted is not None:
             name = quoted["type"].rpartition(".")[2]
-            return (
-                Evidence(line, body, self.rank, None, name, quoted["message"], quoted=True, logged=saying),
-                True,
-            )
+            return Evidence(
+                line, body, self.rank, rules.first(body, "words"), name, quoted["message"],
+                quoted=True, logged=saying,
+            ), True  # fmt: skip
+        if _SAID.match(body) and (fitting := rules.first(body, "words")) is not None:
+            return Evidence(line, body, self.rank, fitting, logged=saying), True
         return None, False
 
     def _continues(self, raised: LogLine, line: LogLine) -> bool:
