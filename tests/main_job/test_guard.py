@@ -29,7 +29,7 @@ jobSpec:
   workerPoolSpecs:
   - machineSpec: {machineType: n1-standard-4}
     replicaCount: 1
-    containerSpec: {imageUri: "python:3.11", command: [python, -c, "import flash_attn"]}
+    containerSpec: {imageUri: "python:3.11", command: [python, -c, "raise KeyError('learning_rate')"]}
 """
 
 
@@ -67,7 +67,7 @@ def test_a_failed_job_is_told_also_after_the_guard_was_killed(told: tuple[int, Q
         job = place.json("launch", str(profile), "--yes")["name"]
         alert = json.loads(bodies.get(timeout=LIMIT))
         assert alert["job"] == job and alert["title"] == "guarded failed (local)"
-        assert "flash_attn is not in the image" in alert["text"]
+        assert "learning_rate" in alert["text"]
         assert "vxtui --context local describe" in alert["text"]
 
         # A guard that is killed while it sends an alert would send it again.

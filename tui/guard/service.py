@@ -17,7 +17,6 @@ from tui.config.settings import Context
 from tui.domain.core.formatting import rfc3339
 from tui.domain.core.job import Job
 from tui.domain.guard.message import alert_body, alert_title
-from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.guard.channels import DeliveryFailed, beat, deliver
 from tui.guard.record import DeliveryRecord, GuardRecord
 from tui.guard.watch import ConfirmedAlert, ContextWatch, parse_rules
@@ -106,7 +105,7 @@ class GuardService:
                 reading.job.context,
                 reading.job.name,
                 title=alert_title(reading, alert.happened),
-                body=alert_body(reading, diagnosis_of(reading.job)),
+                body=alert_body(reading, alert.diagnosis),
                 due=due,
             )
         except sqlite3.Error:

@@ -7,6 +7,7 @@ a list does not name, or an old copy of a job.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +17,14 @@ from datetime import datetime
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.interface import Backend
 from tui.config.guard_settings import AlertRule
+from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
+from tui.domain.diagnosis.rules import shipped_rules
 from tui.domain.guard.conditions import AlertCondition, JobReading, alert_key, met, parse_condition
+from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
 from tui.domain.jobs.query import JobQuery, parse
 from tui.store.failures import broken
+from tui.store.job.log_verdict import in_parts, judge, read_lines
 from tui.store.jobs.poller import Poller
 from tui.store.jobs.table import JobChange, JobStore
 
@@ -28,6 +33,10 @@ MOST_CONFIRMED = 20
 """Number of jobs that are read again in one round."""
 RECONNECT = 60.0
 """Seconds between attempts to connect."""
+LOG_LINES = 2_000
+"""Number of last lines of a failed job's log that are searched for the cause: two reads of Cloud Logging."""
+LOG_SECONDS = 60.0
+"""Maximum time for reading a log. An alert without the log's cause is better than a late alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,7 @@ class ConfirmedAlert:
     happened: str
     """What happened, as a phrase after the job's name."""
     rule: AlertRule
+    diagnosis: Diagnosis | None = None
 
 
 def parse_rules(rules: Sequence[AlertRule]) -> tuple[WatchRule, ...]:
@@ -149,12 +159,25 @@ class ContextWatch:
         # A listing and a read of one job report no progress.
         job = replace(job, progress=listed.progress, parent=listed.parent)
         agreed = self._conditions(job)
-        for key in expected.keys() & agreed.keys():
+        confirmed = expected.keys() & agreed.keys()
+        diagnosis = await self._diagnosis(job) if confirmed else None
+        for key in confirmed:
             self._reported.add(key)
-            reading, happened, rule = agreed[key]
-            self._on_alert(ConfirmedAlert(key, reading, happened, rule))
+            self._on_alert(ConfirmedAlert(key, *agreed[key], diagnosis))
         # The next list tells the same or something else.
         return expected.keys() == agreed.keys()
+
+    async def _diagnosis(self, job: Job) -> Diagnosis | None:
+        """Return why the job failed: from the end of its log, or from the service's words if the log can't be
+        read."""
+        verdict = None
+        if asks_the_log(job) and job.logged_as and self.backend.offers("logs"):
+            with contextlib.suppress(BackendError, TimeoutError):
+                async with asyncio.timeout(LOG_SECONDS):
+                    lines = await read_lines(self.backend, job, LOG_LINES, start=0)
+                    rules = await asyncio.to_thread(shipped_rules)
+                    verdict = await judge(job, in_parts(lines), rules)
+        return diagnosis_of(job, verdict)
 
     def _conditions(self, job: Job) -> dict[str, tuple[JobReading, str, AlertRule]]:
         """Return the conditions that a reading meets and that were not reported, by the alert's key."""
