@@ -12,6 +12,7 @@ import click
 from tui.backends.interface import Backend, BackendError
 from tui.config.paths import state_dir
 from tui.config.settings import Context, one_context
+from tui.domain.attempts.interruptions import with_interruptions
 from tui.domain.core import formatting
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, with_parents
@@ -25,11 +26,12 @@ from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_silenc
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
+from tui.domain.vertex import cost
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
+from tui.store.jobs.attempts import AttemptCounts, read_attempts
 from tui.store.jobs.causes import Causes, causes_in
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
-from tui.verbs.log.attempts import read_attempts
 from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.log.waiting import all_with_reasons, with_reasons
 from tui.verbs.output import note, out, print_fields, print_json
@@ -62,9 +64,8 @@ async def jobs(run: Run, query: str) -> int:
                     errors.append(region_error)
         progress: Mapping[str, Progress] = {}
         try:
-            progress = await backend.progress.read(
-                [j for j in listed_jobs if j.state is JobState.RUNNING and j.runs_itself]
-            )
+            running = [j for j in listed_jobs if j.state is JobState.RUNNING and j.runs_itself]
+            progress = await AttemptCounts(backend).add(running, await backend.progress.read(running))
         except BackendError as unread:
             # The list itself succeeded.
             note(sentences(f"The progress of running jobs can't be read: {unread.message}", unread.fix))
@@ -160,6 +161,8 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         target = await with_reasons(backend, target)
         diagnosis = await read_diagnosis(backend, target)
     target = replace(target, parent=parent.name if parent else "")
+    if attempts is not None:
+        target = replace(target, replicas=with_interruptions(target.replicas, attempts.milestones))
     progress = target.progress if isinstance(read, BackendError) else read
     if isinstance(read, BackendError):
         # Everything else is known; only the log's progress is missing.
@@ -169,7 +172,8 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     diagnosis = diagnosis or diagnosis_of(target)
     if run.json:
         resource = spec if reveal else masked(spec)[0]
-        history = None if attempts is None else attempts_json(attempts)
+        spent = cost.spent(target, datetime.now(UTC), read_prices(state_dir())[0])
+        history = None if attempts is None else attempts_json(attempts, spent)
         print_json({**job_json(target, diagnosis=diagnosis), "history": history, "resource": resource})
         return
     _print_job(target, parent)

@@ -15,9 +15,13 @@ from tests.wire.kubernetes.backends import backend, listed
 from tests.wire.kubernetes_node.faulted_jobs import FAULTS, NAME, SPACE, faulted_job
 from tests.wire.kubernetes_node.pods import cluster
 from tui.backends.kubernetes.backend import KubernetesBackend
+from tui.domain.attempts.interruptions import with_interruptions
+from tui.domain.attempts.milestones import MilestoneKind
 from tui.domain.core.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.emulator.kubernetes.resources import PODS
+from tui.store.jobs.attempts import read_attempts
+from tui.verbs.log.diagnosis import waiting_verdict
 
 MEMORY = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resources"
 SAID: dict[str, tuple[str, str, str, int]] = {
@@ -85,6 +89,15 @@ async def test_a_new_reader_finds_the_cause_and_the_next_step(fault: str) -> Non
         worker = next(each for each in found.replicas if each.id == "worker-1")
         assert (worker.restarts or 0) == restarts
         assert bool(single.waiting[len(found.waiting) :]) is (fault == "queue-full")
+        verdict = waiting_verdict(single)
+        assert (verdict is not None and why in verdict.cause) is (state in {"PENDING", "QUEUED"})
+        async with backend(job.pods.emulator, "later", (SPACE,)) as later:
+            history = await read_attempts(later, single)
+        assert history is not None
+        kinds = {milestone.kind for milestone in history.milestones}
+        assert MilestoneKind.INTERRUPTED in kinds or state in {"PENDING", "QUEUED"}
+        counted = {each.id: each for each in with_interruptions(single.replicas, history.milestones)}
+        assert (counted["worker-1"].preemptions or 0) == (fault == "node-preempted")
 
 
 async def test_events_that_may_not_be_read_are_missed_in_words() -> None:

@@ -29,12 +29,13 @@ def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> d
     newest = NewestReader(connection)
     telemetry = KubernetesTelemetry(pods, newest, local=local)
     cloud_log, cloud_metrics = _cloud(cluster)
+    logs = KubernetesLogs(connection, pods, newest, DeletedPodLogs(cloud_log))
     return {
-        "logs": KubernetesLogs(connection, pods, newest, DeletedPodLogs(cloud_log)),
+        "logs": logs,
         "metrics": KubernetesMetrics(
             pods, PodUsage(connection), telemetry, cloud_metrics, NodeAccelerators(connection)
         ),
-        "progress": KubernetesProgress(pods, newest, local=local),
+        "progress": KubernetesProgress(pods, newest, logs, local=local),
         "telemetry": telemetry,
         "shells": KubernetesShells(connection, pods),
     }

@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound
-from tui.backends.interface import ProgressService
+from tui.backends.interface import LogQuery, LogService, ProgressService
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, StampedLine
 from tui.backends.kubernetes.logs.newest import NewestReader
+from tui.domain.attempts.milestones import milestone_of
 from tui.domain.core.job import Job
-from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import NO_PROGRESS, Progress, TrainingStep
 from tui.domain.log.judge import SeverityJudge
@@ -66,15 +67,26 @@ class _Known:
     """Whether the pods were deleted before the last read, so that the known progress is not final."""
 
 
+@dataclass(slots=True)
+class _ReadSteps:
+    """The steps and milestones of a job's primary replica that were read."""
+
+    created: datetime | None
+    steps: CollectedSteps
+    milestones: dict[tuple[datetime, int, str, str], LogEntry] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class KubernetesProgress(ProgressService):
     """Progress of the jobs of one cluster."""
 
-    def __init__(self, pods: JobPods, newest: NewestReader, *, local: bool) -> None:
+    def __init__(self, pods: JobPods, newest: NewestReader, logs: LogService, *, local: bool) -> None:
         self._pods = pods
+        self._logs = logs
         self._newest = newest
         self._most = MOST_JOBS_LOCAL if local else MOST_JOBS
         self._known: dict[str, _Known] = {}
-        self._steps: dict[str, tuple[datetime | None, CollectedSteps]] = {}
+        self._steps: dict[str, _ReadSteps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
         """Return the progress by job name. Raises BackendError if no job can be read."""
@@ -93,12 +105,29 @@ class KubernetesProgress(ProgressService):
 
     async def training_steps(self, name: str, created: datetime | None = None) -> Sequence[TrainingStep]:
         del created
+        return (await self._read_steps(name)).steps.thinned()
+
+    async def milestones(self, job: Job) -> Sequence[LogEntry]:
+        """Return the cluster's entries about the job, and the milestones of its primary replica."""
+        query = LogQuery(job.name, replicas=(SERVICE,))
+        read = await self._read_steps(job.name)
+        batches = [batch async for batch in self._logs.read(query, newest_first=True)]
+        return [*read.milestones.values(), *(entry for batch in batches for entry in batch.entries)]
+
+    async def _read_steps(self, name: str) -> _ReadSteps:
+        """Read the new lines of the job's primary replica."""
         job = await self._pods.job(name)
-        created, steps = self._steps.get(name, (None, None))
-        if steps is None or created != job.create_time:
+        read = self._steps.get(name)
+        if read is None or read.created != job.create_time:
             # The job was deleted and created again.
-            steps = CollectedSteps(progress_pattern(job.progress_pattern))
-            self._steps[name] = (job.create_time, steps)
+            read = _ReadSteps(job.create_time, CollectedSteps(progress_pattern(job.progress_pattern)))
+            self._steps[name] = read
+        async with read.lock:
+            await self._read_lines(job, read)
+        return read
+
+    async def _read_lines(self, job: Job, read: _ReadSteps) -> None:
+        steps = read.steps
         try:
             pod = await self._container(job, self._known_of(job))
             last = steps.reader.last
@@ -108,13 +137,14 @@ class KubernetesProgress(ProgressService):
                 lines += await self._previous(pod)
             lines += await self._newest.last(pod, MOST_LINES, since=since)
         except NotFound:
-            return steps.thinned()
+            return
         except InvalidRequest as error:
             if not _is_waiting(error):
                 raise
-            return steps.thinned()
-        steps.add(_entries(pod, lines))
-        return steps.thinned()
+            return
+        entries = _entries(pod, lines)
+        steps.add(entries)
+        read.milestones |= {entry.key: entry for entry in entries if milestone_of(entry) is not None}
 
     def _known_of(self, job: Job) -> _Known:
         known = self._known.get(job.name)

@@ -53,6 +53,8 @@ class AttemptHistory:
     """All attempts of a job, oldest first."""
 
     attempts: tuple[JobAttempt, ...]
+    milestones: Sequence[Milestone] = ()
+    """Milestones from which the attempts follow, in time order."""
 
     @property
     def seconds(self) -> dict[TimeBucket, float]:
@@ -305,9 +307,10 @@ def attempts_of(
     runs. `steps` are in time order; `outcome` is the job's, e.g. `SUCCEEDED`."""
     last = end or now
     builder = _Builder(begin)
+    ordered = sorted(milestones, key=lambda milestone: milestone.timestamp)
     coming = iter(steps)
     step = next(coming, None)
-    for event in [*sorted(milestones, key=lambda milestone: milestone.timestamp), None]:
+    for event in [*ordered, None]:
         until = last if event is None else min(event.timestamp, last)
         while step is not None and step.timestamp <= until:
             builder.add_step(step.timestamp, step.step)
@@ -330,7 +333,8 @@ def attempts_of(
                 _outcome(attempt, outcome),
             )
             for number, attempt in enumerate(builder.attempts, 1)
-        )
+        ),
+        ordered,
     )
 
 

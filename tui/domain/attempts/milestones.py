@@ -112,7 +112,11 @@ def milestone_of(entry: LogEntry) -> Milestone | None:
 
 
 def _of_service(entry: LogEntry) -> Milestone | None:
-    kind = _EVENT_REASONS.get(str((entry.json or {}).get("reason", "")))
+    payload = entry.json or {}
+    kind = _EVENT_REASONS.get(str(payload.get("reason", "")))
+    if kind is None and payload.get("exitCode"):
+        # A container of a cluster ended.
+        kind = MilestoneKind.INTERRUPTED
     if kind is not None:
         return Milestone(entry.timestamp, kind, entry.replica, text=entry.message)
     return _searched(entry, "service")

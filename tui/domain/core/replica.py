@@ -67,6 +67,8 @@ class Replica:
     """Name of the machine; "" if the service does not report a name."""
     restarts: int | None = None
     """Number of restarts; `None` if the service does not count them."""
+    preemptions: int | None = None
+    """Number of preemptions of its machine; `None` if unknown."""
     reason: str = ""
     """Reason for the replica's state, e.g. `out of memory (OOMKilled)`."""
     pod: str = ""

@@ -70,6 +70,10 @@ class Progress:
     """Line format from which step and loss are read; `None` for structured lines."""
     silence: Silence | None = None
     """The silence at the last read of the log."""
+    attempt: int | None = None
+    """Number of the current attempt of a restarted job; `None` for a job without a known restart."""
+    lost_steps: int | None = None
+    """Number of steps that the restarts repeated."""
 
     @property
     def fraction(self) -> float | None:

@@ -10,7 +10,9 @@ from tui.domain.core.formatting import age, pieces, rfc3339
 from tui.domain.core.text import plain
 from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone
 from tui.domain.fields.field import Field, json_object
+from tui.domain.vertex.prices import Range
 
+_UNBILLED = frozenset({TimeBucket.QUEUED, TimeBucket.PROVISIONING})
 STARTING = tuple(TimeBucket)[1:7]
 """Buckets between the start of an attempt and its first step."""
 
@@ -88,12 +90,26 @@ def bucket_seconds(seconds: Any) -> dict[str, float]:
     return {bucket.value: round(spent, 3) for bucket, spent in seconds.items()}
 
 
-def attempts_json(history: AttemptHistory) -> dict[str, Any]:
-    """The attempts of a job in the documented JSON format."""
-    goodput = history.goodput
+def bucket_costs(history: AttemptHistory, spent: Range | None) -> dict[TimeBucket, Range]:
+    """Return the parts of the cost that each bucket took; empty if the cost is unknown. A queue and
+    provisioning are not billed (docs/facts/vertex.md 3.8)."""
+    billed = {bucket: seconds for bucket, seconds in history.seconds.items() if bucket not in _UNBILLED}
+    whole = sum(billed.values())
+    if spent is None or not whole:
+        return {}
+    return {bucket: spent.times(seconds / whole) for bucket, seconds in billed.items()}
+
+
+def attempts_json(history: AttemptHistory, spent: Range | None = None) -> dict[str, Any]:
+    """Return the attempts of a job in the documented JSON format. `spent` is the job's cost so far in USD."""
+    goodput, costs = history.goodput, bucket_costs(history, spent)
     return {
         "goodput": None if goodput is None else round(goodput, 4),
         "lost_steps": history.lost_steps,
         "seconds": bucket_seconds(history.seconds),
+        "usd": {
+            bucket.value: {"low": round(usd.low, 4), "high": round(usd.high, 4)}
+            for bucket, usd in costs.items()
+        },
         "attempts": [json_object(ATTEMPT_FIELDS, attempt) for attempt in history.attempts],
     }

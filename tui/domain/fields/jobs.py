@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.domain.core import formatting
 from tui.domain.core.diagnosis import Diagnosis
-from tui.domain.core.formatting import NOT_MEASURED, age, bar, rfc3339, short_error, silence_text
+from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces, rfc3339, short_error, silence_text
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU
 from tui.domain.core.states import JobState
@@ -164,12 +164,20 @@ def _problem(row: JobRow) -> Cell | None:
 
 
 def _attempt(row: JobRow) -> Cell | None:
-    """Return the percent and the restarts of a job that restarted."""
-    fraction, restarts = row.job.progress.fraction, _restarts(row.job)
-    if fraction is None or not restarts:
+    """Return the percent of a job that restarted, with its attempt and lost steps or with its restarts."""
+    job, progress = row.job, row.job.progress
+    done = f"{progress.fraction:>3.0%}" if progress.fraction is not None else ""
+    if progress.attempt and job.state is JobState.RUNNING:
+        lost = f"lost {pieces(progress.lost_steps, 'step')}" if progress.lost_steps else ""
+        why = job.diagnosis.short if job.diagnosis is not None else ""
+        more = tuple(Cell(f" · {part}", Tone.WARNING) for part in (lost, why) if part)
+        at = done.strip() or (f"step {progress.step:,}" if progress.step is not None else "")
+        return Cell(" · ".join(filter(None, (f"attempt {progress.attempt}", at))), Tone.GOOD, more=more)
+    restarts = _restarts(job)
+    if not done or not restarts:
         return None
     # On a narrow screen the column is about as wide as a bar, so show the text without the bar.
-    return Cell(f"{fraction:>3.0%}", Tone.GOOD, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
+    return Cell(done, Tone.GOOD, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
 
 
 def _line(row: JobRow) -> Cell | None:
@@ -222,6 +230,8 @@ def _progress_json(row: JobRow) -> dict[str, Any]:
         "learning_rate": progress.learning_rate,
         "expected_end": None if row.job.state.terminal or row.job.silence else rfc3339(progress.ends_at),
         "dialect": progress.dialect,
+        "attempt": progress.attempt,
+        "lost_steps": progress.lost_steps,
     }
 
 

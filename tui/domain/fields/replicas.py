@@ -111,8 +111,12 @@ def _traffic(row: ReplicaRow) -> float | None:
 
 
 def _restarts(row: ReplicaRow) -> Cell:
-    restarts = row.replica.restarts
-    return NONE if restarts is None else Cell(f"{restarts:,}")
+    """Return a cell with the restarts, and the preemptions among their reasons: `3 2p`."""
+    restarts, preemptions = row.replica.restarts, row.replica.preemptions
+    if restarts is None:
+        return NONE
+    more = (Cell(f" {preemptions:,}p", Tone.WARNING),) if preemptions else ()
+    return Cell(f"{restarts:,}", more=more)
 
 
 REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
@@ -134,8 +138,9 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
         cell=lambda row: exit_cell(row.replica.exit_code),
         sort=lambda row: row.replica.exit_code, largest_first=True,
         json=lambda row: row.replica.exit_code, json_key="exit_code", help="Exit code"),
-    Field("restarts", "RST", 3, max_width=5, rank=7, right=True, optional=True,
+    Field("restarts", "RST", 3, max_width=6, rank=7, right=True, optional=True,
         cell=_restarts, json=lambda row: row.replica.restarts, help="Restarts and replaced pods"),
+    Field("preemptions", json=lambda row: row.replica.preemptions, help="Preemptions of its machine"),
     Field("reason", "REASON", 24, max_width=44, rank=1, optional=True,
         cell=lambda row: Cell(row.replica.reason, Tone.WARNING),
         json=lambda row: row.replica.reason or None, help="Reason for its state"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from textual import on
@@ -14,8 +14,16 @@ from tui.actions.registry import Action
 from tui.domain.attempts.history import AttemptHistory, JobAttempt, TimeBucket
 from tui.domain.core.formatting import age
 from tui.domain.core.text import plain
-from tui.domain.fields.attempts import ATTEMPT_FIELDS, STARTING, attempts_words, bucket_seconds
+from tui.domain.fields.attempts import (
+    ATTEMPT_FIELDS,
+    STARTING,
+    attempts_words,
+    bucket_costs,
+    bucket_seconds,
+)
 from tui.domain.fields.field import columns
+from tui.domain.vertex.cost import money
+from tui.domain.vertex.prices import Range
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
@@ -98,6 +106,13 @@ class AttemptsPane(JobPane):
             text = "\n".join([plain(attempt.outcome) or "has not ended", "", *spent])
             self.app.push_screen(MessageScreen(f"Attempt {attempt.number}", text))
 
+    def _spent(self) -> Range | None:
+        """Return the job's cost so far in USD; `None` if it is unknown."""
+        job, console = self.feed.job, self.console
+        if job is None:
+            return None
+        return console.costs.parts_spent(console.store.own_parts(job), self.feed.as_of())[0]
+
     def tick(self) -> None:
         job = self.feed.job
         if job is not None and job.state.active:
@@ -116,8 +131,9 @@ class AttemptsPane(JobPane):
             self.notice.show("No attempt yet.", "The service has not created the job.")
             return
         self.notice.hide()
+        costs = bucket_costs(history, self._spent())
         self._timeline.update(
-            Content("\n").join([timeline(history, self.size.width - _MARGIN), shares(history)])
+            Content("\n").join([timeline(history, self.size.width - _MARGIN), shares(history, costs)])
         )
         rows = {f"{attempt.number}": row_cells(COLUMNS, attempt) for attempt in history.attempts}
         self.table_view.show(list(rows), rows)
@@ -143,11 +159,15 @@ def timeline(history: AttemptHistory, width: int) -> Content:
     return Content.assemble(*pieces_of_line)
 
 
-def shares(history: AttemptHistory) -> Content:
-    """The time in each bucket, the longest first."""
+def shares(history: AttemptHistory, costs: Mapping[TimeBucket, Range]) -> Content:
+    """Return the time and the cost of each bucket, the longest first."""
     seconds = sorted(history.seconds.items(), key=lambda item: -item[1])
     parts = [
-        Content.styled(f"{bucket.value} {age(timedelta(seconds=spent))}", _LINES[bucket][1])
+        Content.styled(
+            f"{bucket.value} {age(timedelta(seconds=spent))}"
+            + (f" {money(costs[bucket])}" if bucket in costs else ""),
+            _LINES[bucket][1],
+        )
         for bucket, spent in seconds
         if spent >= 1
     ]

@@ -54,7 +54,7 @@ class LogsPane(JobPane):
     SCOPE = "logs"
     EXTRA = ("logview",)
     TITLE = "Logs"
-    NEEDS = Changed.LOGS | Changed.SOURCES | Changed.JOB
+    NEEDS = Changed.LOGS | Changed.SOURCES | Changed.JOB | Changed.EVENTS | Changed.TRAINING_STEPS
     DEFAULT_CSS = """
     LogsPane {
         #log-status { height: 1; padding: 0 1; color: $text-muted; }
@@ -87,6 +87,7 @@ class LogsPane(JobPane):
         self.log_view.replicas_seen = [SERVICE[:3], *self.source.replicas]
         if job is not None:
             self.log_view.set_start(job.start_time or job.create_time)
+        self.log_view.set_begins(self.source.restarts())
         self.log_view.tick()
         self._update_status()
         if not self._strip.display:

@@ -306,7 +306,7 @@ class MetricsPane(JobPane):
     def _marks(self) -> tuple[Mark, ...]:
         """Return the checkpoints and new attempts, at their time or at the step reported by then."""
         start, colours = self._start(), {CHECKPOINT: self._colour(2), ATTEMPT: self._colour(3)}
-        marks = marks_of(self.feed.events.ordered(self.feed.job))
+        marks = marks_of(self.feed.events.ordered(self.feed.job), self.feed.restarts())
         seconds = [((moment - start).total_seconds(), glyph) for moment, glyph in marks]
         if not self.by_step:
             return tuple(Mark(x, glyph, colours[glyph]) for x, glyph in seconds)

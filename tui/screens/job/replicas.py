@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from textual import on
@@ -11,6 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions.registry import Action
+from tui.domain.attempts.interruptions import with_interruptions
 from tui.domain.core.formatting import NOT_MEASURED, pieces
 from tui.domain.core.metric import GPU
 from tui.domain.core.replica import group_of
@@ -118,9 +120,11 @@ class ReplicasPane(JobPane):
         figures = TreeData(
             self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
         )
+        history = self.feed.attempts()
+        if history is not None:
+            job = replace(job, replicas=with_interruptions(job.replicas, history.milestones))
         shown = with_silence(job, self.feed.silence, self.feed.as_of("logs"))
         self.tree_view.display_job(shown, figures)
-
         self._go_to_wanted()
 
     def select(self, replica: str) -> None:

@@ -21,7 +21,6 @@ MARKED = {CHECKPOINT: "checkpoint", ATTEMPT: "attempt"}
 MOST_MARKS = 60
 """Maximum number of drawn marks; the newest marks are drawn. A chart has about as many columns."""
 READ_SECONDS = 30.0
-_ATTEMPTS = frozenset({"resumed", "preempted"})
 
 
 def smoothed(line: ChartLine, weight: float) -> ChartLine:
@@ -40,14 +39,10 @@ def smoothed(line: ChartLine, weight: float) -> ChartLine:
     return replace(line, y=tuple(averages))
 
 
-def marks_of(events: Iterable[JobEvent]) -> list[tuple[datetime, str]]:
-    """Return the times of the newest checkpoints and of new attempts, each with its glyph."""
-    marks = [(e.timestamp, CHECKPOINT if e.kind == "checkpoint" else ATTEMPT) for e in events if _marked(e)]
-    return marks[-MOST_MARKS:]
-
-
-def _marked(event: JobEvent) -> bool:
-    return event.kind == "checkpoint" or event.kind in _ATTEMPTS or event.text == "restarting"
+def marks_of(events: Iterable[JobEvent], begins: Iterable[datetime]) -> list[tuple[datetime, str]]:
+    """Return the times of the newest checkpoints and of the `begins` of attempts, each with its glyph."""
+    marks = [(event.timestamp, CHECKPOINT) for event in events if event.kind == "checkpoint"]
+    return sorted([*marks, *((begin, ATTEMPT) for begin in begins)])[-MOST_MARKS:]
 
 
 @dataclass(frozen=True, slots=True)

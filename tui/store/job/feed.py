@@ -220,6 +220,11 @@ class JobFeed:
             return None
         return self._facts.milestones.history(self.job, self.samples(), self.as_of())
 
+    def restarts(self) -> list[datetime]:
+        """Return the times at which the job's attempts began, except the first."""
+        history = self.attempts()
+        return [attempt.begin for attempt in history.attempts[1:]] if history is not None else []
+
     @property
     def service_milestones(self) -> Sequence[Milestone]:
         """Milestones from the service's messages about the job, in any order."""

@@ -44,6 +44,7 @@ class LogFeed(Protocol):
     def older_left(self) -> bool: ...
     def now(self) -> datetime: ...
     def silent_for(self) -> timedelta | None: ...
+    def restarts(self) -> Sequence[datetime]: ...
     async def read_older(self) -> OlderLines: ...
 
 
@@ -75,6 +76,10 @@ class FileFeed:
     def now(self) -> datetime:
         """Return the current time."""
         return datetime.now(UTC)
+
+    def restarts(self) -> Sequence[datetime]:
+        """Return nothing, because a file has no attempts."""
+        return ()
 
     def silent_for(self) -> timedelta | None:
         """Return `None`, because a file is never silent."""

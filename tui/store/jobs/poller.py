@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tui.backends.errors import BackendError, Stopped
 from tui.domain.core.job import Job
 from tui.domain.core.states import AT_WORK
 from tui.store.failures import broken
+from tui.store.jobs.attempts import AttemptCounts
 from tui.store.jobs.table import NOT_SAID, JobChange, JobStore
 
 if TYPE_CHECKING:
@@ -86,6 +88,10 @@ class Poller:
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
+
+    @cached_property
+    def _attempts(self) -> AttemptCounts:
+        return AttemptCounts(self._backend)
 
     @property
     def interval(self) -> float:
@@ -227,7 +233,7 @@ class Poller:
 
     async def _progress_of(self, due: Sequence[Job]) -> None:
         try:
-            progress = await self._backend.progress.read(due)
+            progress = await self._attempts.add(due, await self._backend.progress.read(due))
         except BackendError as error:
             self.progress_error = error
             return

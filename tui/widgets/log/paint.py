@@ -38,7 +38,9 @@ SHOWN = 16_384
 """Number of characters of a line that are drawn; a copy of the line contains all."""
 CHUNKED = 200
 """Number of lines whose rows are cached."""
-_ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
+BEGINS = "◆"
+"""The mark of a line at which an attempt begins, as on the charts."""
+_ASCII = str.maketrans({"◆": "+", "▲": "!", "✗": "x", "‼": "X", "┄": "-"})
 COMPONENTS = {
     f"log--{style}" for style in (*STYLES, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
 }
@@ -95,6 +97,8 @@ class LinePainter:
         """Number of cells of the message scrolled out at the left."""
         self.start: datetime | None = None
         """Start of the offsets in the time column."""
+        self.begins: frozenset[int] = frozenset()
+        """Times at which an attempt begins, in milliseconds."""
         self.pattern: Pattern | None = None
         self._painted: dict[int, tuple[list[Part], list[list[Part]]]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
@@ -212,8 +216,10 @@ class LinePainter:
         if isinstance(line, LogEntry):
             name, style = short_replica(line.replica), replica_style(line.replica)
             mark = severity_mark(line.severity)
+        begins = bool(self.begins) and in_milliseconds(line.timestamp) in self.begins
         if self.show_replica:
-            parts.append((set_cell_size(name, self.replica_width) + " ", style))
+            parts.append((set_cell_size(name, self.replica_width), style))
+            parts.append((self._drawn(BEGINS), "warning") if begins else (" ", ""))
         parts.append((self._drawn(mark[0]), mark[1]))
         return parts
 
@@ -231,6 +237,10 @@ class LinePainter:
 
     def _drawn(self, text: str) -> str:
         return text.translate(_ASCII) if self.ascii_only else text
+
+
+def in_milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def _shortened(entry: LogEntry) -> LogEntry:

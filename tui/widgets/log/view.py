@@ -26,7 +26,7 @@ from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import Line, line_key
 from tui.store.log.view import LineSource
 from tui.widgets.log.canvas import LogCanvas
-from tui.widgets.log.paint import COMPONENTS, CSS, start_of
+from tui.widgets.log.paint import COMPONENTS, CSS, in_milliseconds, start_of
 from tui.widgets.log.render import JsonForm, TimeColumn, short_replica, whole_line
 from tui.widgets.log.rows import top_for
 
@@ -361,6 +361,13 @@ class LogView(LogCanvas, can_focus=True):
         """Set the start time of the offsets in the time column."""
         if moment != self.paint.start:
             self.paint.start = moment
+            self._repaint()
+
+    def set_begins(self, moments: Iterable[datetime]) -> None:
+        """Mark the lines at which an attempt begins."""
+        begins = frozenset(map(in_milliseconds, moments))
+        if begins != self.paint.begins:
+            self.paint.begins = begins
             self._repaint()
 
     def toggle_wrap(self) -> None:
