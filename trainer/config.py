@@ -174,6 +174,12 @@ class ParallelConfig:
         1, "fsdp: neighbouring processes that share each layer and see the same samples"
     )
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
+    reduce_gradients: str = _flag(
+        "each",
+        "fsdp: sum gradients over the ranks after each micro-batch, so that a rank keeps only its shards; "
+        "last: only once per step, with less traffic and whole float32 gradients on each rank",
+        choices=["each", "last"],
+    )
     activation_checkpointing: str = _flag(
         "off",
         "recompute activations in the backward pass; selective: all but attention and every second product",

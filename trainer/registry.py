@@ -21,14 +21,15 @@ class StrategyEntry:
     An optional function `preload(config)` of the module does the imports of the class before the fork.
     `elastic` is the class for --elastic, where each node has the complete state; without it the flag is
     refused. `optimizers` are the optimizers that accept the strategy's tensors. `sharded` names the state
-    that its ranks divide, `weights` or `optimizer`, for the estimate of `--micro-batch auto`.
+    that its ranks divide, for the estimate of `--micro-batch auto`: `none`, `optimizer`, `gradients` (and the
+    optimizer), `all`, or `all by DeepSpeed`.
     """
 
     target: str
     flags: tuple[str, ...] = ()
     elastic: str = ""
     optimizers: tuple[str, ...] = ("adamw", "adam", "sgd")
-    sharded: str = ""
+    sharded: str = "none"
 
 
 @dataclass(frozen=True, slots=True)

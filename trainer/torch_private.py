@@ -6,6 +6,8 @@ moves a name. `hang.flight_recorder` resolves its names itself, because it must 
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +19,7 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["FakeTensorMode"]
 
@@ -109,10 +112,34 @@ def divide_each(tensors: list[torch.Tensor], divisor: torch.Tensor) -> None:
     torch._foreach_div_(tensors, divisor)
 
 
-def storage_id(storage: torch.UntypedStorage) -> int:
-    """Return an id of a storage. Fake tensors have no memory address, so `data_ptr` can't distinguish
-    them."""
-    return int(storage._cdata)
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of the storages that operations create, until torch frees them; `peak` is the
+    maximum. Fake tensors count like real ones."""
+
+    def __init__(self, uncounted: Iterable[torch.Tensor]) -> None:
+        super().__init__()
+        self.peak = self._live = 0
+        self._storages = {int(tensor.untyped_storage()._cdata) for tensor in uncounted}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(value, torch.Tensor):
+                self._count(value.untyped_storage())
+        self.peak = max(self.peak, self._live)
+        return result
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        # Fake tensors have no memory address, so `data_ptr` can't distinguish them.
+        key, size = int(storage._cdata), storage.nbytes()
+        if key not in self._storages:
+            self._storages.add(key)
+            self._live += size
+            weakref.finalize(storage, self._freed, key, size)
+
+    def _freed(self, key: int, size: int) -> None:
+        self._storages.discard(key)
+        self._live -= size
 
 
 def local_part(weight: DTensor) -> tuple[slice, ...]:

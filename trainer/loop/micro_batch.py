@@ -1,23 +1,22 @@
 """`--micro-batch auto`: the largest micro-batch that fits the device's memory, computed before step 1.
 
-A step needs memory for weights, gradients and optimizer, and for the activations that the forward pass saves
-for the backward pass. A forward pass of one sample without data or memory (torch's fake tensors) measures the
-activations, at the same cost for any size of the model. The result depends only on the model, the strategy
-and the device, not on other memory in use, so it is equal after a restart. The global batch never changes.
+A step needs memory for weights, gradients and optimizer, and for the tensors of a forward and backward pass.
+Passes of one and of two samples without data or memory (torch's fake tensors) measure the latter, at the same
+cost for any size of the model. The result depends only on the model, the strategy and the device, not on
+other memory in use, so it is equal after a restart. The global batch never changes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.graph import saved_tensors_hooks
 
 from trainer.config import Config
 from trainer.data.loader import Batch
@@ -27,8 +26,9 @@ from trainer.errors import UsageError, one_line
 from trainer.models.workload import Workload
 from trainer.registry import STRATEGIES
 from trainer.strategy.base import compute_dtype
+from trainer.strategy.model_setup import recomputed
 from trainer.structured_log import emit
-from trainer.torch_private import FakeTensorMode, storage_id
+from trainer.torch_private import FakeTensorMode, LiveBytes
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
@@ -36,48 +36,68 @@ GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
 CPU_SHARE = 0.5
 """Usable fraction of a machine's memory, for all of its ranks; data, checkpoints and other programs use the
 rest."""
-MARGIN = 1.25
-"""Factor for temporary buffers of kernels, and for gradients of activations."""
+MARGIN = 1.05
+"""Factor for the buffers of kernels, which the passes without memory do not have."""
+_DEEPSPEED_BUCKET, _DEEPSPEED_LIVE = 500_000_000, 1_000_000_000
+"""DeepSpeed's defaults: elements of a bucket of gradients, and of gathered weights (ZeRO-3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Memory of one rank in bytes: usable memory, the need of each step, and the need of each sample."""
+    """Memory of one rank in bytes: usable memory, and the needs of the moments of a step, each a fixed need
+    and the need of each sample."""
 
     usable: float
-    fixed: float
-    per_sample: float
+    moments: tuple[tuple[float, float], ...]
 
     @property
     def samples(self) -> int:
-        return max(1, int((self.usable - self.fixed) // max(1.0, self.per_sample * MARGIN)))
+        """Largest number of samples that fits at each moment, at least 1."""
+        most = (int((self.usable - fixed) // max(1.0, each * MARGIN)) for fixed, each in self.moments)
+        return max(1, min(most))
+
+    def need(self, samples: int) -> float:
+        """Return the most bytes that a step of so many samples needs."""
+        return max(fixed + samples * each for fixed, each in self.moments)
+
+
+def estimate_memory(
+    config: Config, workload: Workload, dtype: torch.dtype, shards: int, usable: float
+) -> MemoryEstimate:
+    """Compute what a rank needs. Raises UsageError as `pass_bytes` does."""
+    passes, each = pass_bytes(config, workload, dtype)
+    kept = passes + kept_bytes(config, workload, dtype, shards)
+    if STRATEGIES[config.parallel.strategy].sharded != "all":
+        return MemoryEstimate(usable, ((kept, each),))
+    blocks = [sum(p.numel() for p in block.parameters()) for block in workload.blocks]
+    trained = max((_trained(block) for block in workload.blocks), default=0)
+    block, low = max(blocks, default=0), torch.empty((), dtype=dtype).element_size()
+    # FSDP keeps the root's own weights gathered, and those of two blocks or of all.
+    gathered = 2.0 * block if config.parallel.reshard == "on" else float(sum(blocks))
+    kept += low * (sum(p.numel() for p in workload.model.parameters()) - sum(blocks) + gathered)
+    summed = 4.0 * trained * (1 + 1 / shards) if config.parallel.reduce_gradients == "each" else low * trained
+    # The first block of the backward pass has freed its activations when its gradient is summed in float32.
+    recomputes = config.parallel.activation_checkpointing == "on"
+    left = 1.0 if recomputes or not blocks else 1.0 - 1.0 / len(blocks)
+    return MemoryEstimate(usable, ((kept, each), (kept + summed, each * left)))
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
     """Return the largest micro-batch that fits on every rank; a collective call. Raises UsageError for a
-    model whose forward pass can't be traced."""
-    dtype = compute_dtype(config, device)
+    model whose passes can't be traced."""
     mesh = ParallelMesh.of(config.parallel, group.world_size)
-    estimate = MemoryEstimate(
-        device_memory(device, group.world_size // group.nodes),
-        fixed_bytes(
-            workload.model,
-            workload,
-            STRATEGIES[config.parallel.strategy].sharded,
-            dtype,
-            mesh.shard * mesh.tensor,
-        ),
-        saved_bytes(config, workload, dtype),
-    )
+    usable = device_memory(device, group.world_size // group.nodes)
+    dtype, shards = compute_dtype(config, device), mesh.shard * mesh.tensor
+    estimate = estimate_memory(config, workload, dtype, shards, usable)
     share = config.data.batch // mesh.data_size
     samples = int(min(*group.all_gather(estimate.samples), share))
     if group.rank == 0:
-        tight = estimate.fixed + estimate.per_sample * MARGIN > estimate.usable
+        fixed, each = estimate.moments[0]
+        tight = estimate.need(1) > estimate.usable
         emit(
             "phase",
-            f"--micro-batch auto: {samples}, by {estimate.fixed / GIB:.2f} GiB and "
-            f"{estimate.per_sample / GIB:.3f} GiB per sample, of {estimate.usable / GIB:.2f} GiB"
-            + (", which may be too little" if tight else ""),
+            f"--micro-batch auto: {samples}, by {fixed / GIB:.2f} GiB and {each / GIB:.3f} GiB per sample, of "
+            f"{estimate.usable / GIB:.2f} GiB" + (", which may be too little" if tight else ""),
             severity="WARNING" if tight else "INFO",
             phase="starting",
             micro_batch=samples,
@@ -96,41 +116,66 @@ def device_memory(device: torch.device, local_ranks: int) -> float:
     return CPU_SHARE * whole / max(1, local_ranks)
 
 
-def fixed_bytes(
-    model: nn.Module, workload: Workload, sharded: str, dtype: torch.dtype, world_size: int
-) -> float:
-    """Return the bytes of weights, gradients and AdamW's two moments of a rank; `sharded` as in
-    `StrategyEntry`."""
+def _trained(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def kept_bytes(config: Config, workload: Workload, dtype: torch.dtype, shards: int) -> float:
+    """Return the bytes that a rank keeps from one micro-batch to the next: weights, gradients, AdamW's two
+    moments and DeepSpeed's buffers, in the strategy's types and shards."""
+    parallel, model = config.parallel, workload.model
+    sharded, trained = STRATEGIES[parallel.strategy].sharded, _trained(model)
+    weights = sum(p.numel() for p in model.parameters())
     stored = float(sum(p.numel() * p.element_size() for p in model.parameters()))
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     low = torch.empty((), dtype=dtype).element_size()
-    if sharded == "optimizer":
-        # Weights and gradients of the forward pass are complete; a full copy and the moments are sharded.
-        weights = float(sum(p.numel() * min(low, p.element_size()) for p in model.parameters()))
-        return weights + low * trained + 12.0 * trained / world_size
-    whole = stored + 12.0 * trained
-    if sharded != "weights":
-        return whole
-    # The root's own weights stay gathered, and two blocks at a time.
-    blocks = [sum(p.numel() for p in block.parameters()) for block in workload.blocks]
-    root = sum(p.numel() for p in model.parameters()) - sum(blocks)
-    return whole / world_size + low * (root + 2.0 * max(blocks, default=0))
+    if sharded == "none":
+        return stored + 12.0 * trained
+    if sharded == "all":
+        gradients = trained / shards if parallel.reduce_gradients == "each" else trained
+        return (stored + 8.0 * trained) / shards + 4.0 * gradients
+    if sharded == "all by DeepSpeed":
+        live = min(weights, _DEEPSPEED_LIVE) + min(trained, _DEEPSPEED_BUCKET)
+        return low * (weights / shards + live) + 16.0 * trained / shards
+    # The weights of the forward pass are complete; a full-precision copy and the moments are sharded.
+    low_weights = float(sum(p.numel() * min(low, p.element_size()) for p in model.parameters()))
+    buckets = (2 if sharded == "gradients" else 1) * min(trained, _DEEPSPEED_BUCKET)
+    gradients = trained / shards if sharded == "gradients" else trained
+    return low_weights + low * (gradients + buckets) + 12.0 * trained / shards
 
 
-def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """Return the bytes that the forward pass of one sample saves for the backward pass. Raises UsageError if
-    the sizes depend on values, which the trace does not have."""
+def pass_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> tuple[float, float]:
+    """Return the most bytes that a forward and backward pass needs besides `kept_bytes`: a fixed part, and
+    the part for each sample. Raises UsageError if the sizes depend on values, which the trace does not
+    have."""
+    one = _peak(config, workload, dtype, 1)
+    if workload.probe is not None or len(workload.train) < 2:
+        return 0.0, one
+    per_sample = _peak(config, workload, dtype, 2) - one
+    return max(0.0, one - per_sample), per_sample
+
+
+def _peak(config: Config, workload: Workload, dtype: torch.dtype, samples: int) -> float:
     collate = workload.collate or _stacked
-    batch = collate([workload.train[0]])
+    batch = collate([workload.train[number] for number in range(samples)])
     run = workload.probe or workload.model
+    # DDP keeps the weights in float32 and converts them in each pass; other strategies keep converted ones.
+    converts = STRATEGIES[config.parallel.strategy].sharded == "none" and dtype is not torch.float32
+    autocast = torch.autocast("cpu", dtype) if converts else contextlib.nullcontext()
     # Hugging Face models come in evaluation mode, in which dropout keeps no mask.
     workload.model.train()
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode, _fake(workload.model, dtype):
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True) as mode,
+            _fake(workload, config, None if converts else dtype),
+            LiveBytes([*workload.model.parameters(), *workload.model.buffers()]) as live,
+        ):
             inputs = batch if workload.probe is None else ()
-            with _counted(workload, checkpointed=config.parallel.activation_checkpointing == "on") as count:
-                run(*(_fake_input(part, mode, dtype) for part in inputs))
-            return count()
+            with autocast:
+                output = run(*(_fake_input(part, mode, dtype) for part in inputs))
+            loss = output if isinstance(output, torch.Tensor) else None
+            if loss is not None and loss.requires_grad:
+                loss.sum().backward()  # type: ignore[no-untyped-call]
+            return float(live.peak)
     # The model's own code may raise any error when it needs a value.
     except Exception as error:
         raise UsageError(
@@ -148,56 +193,40 @@ def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) 
 
 
 @contextlib.contextmanager
-def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """Replace the weights with fake tensors on the CPU, in the type of the forward pass."""
+def _fake(workload: Workload, config: Config, dtype: torch.dtype | None) -> Iterator[None]:
+    """Replace the weights with fake tensors on the CPU, of a type or of their own, and recompute activations
+    as the strategy does."""
     own = [
         (module, name, tensor)
-        for module in model.modules()
+        for module in workload.model.modules()
         for tensors in (module.named_parameters, module.named_buffers)
         for name, tensor in tensors(recurse=False, remove_duplicate=False)
     ]
+    fakes: dict[nn.Parameter, nn.Parameter] = {}
     for module, name, tensor in own:
-        if isinstance(tensor, nn.Parameter):
-            fake = torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype)
-            setattr(module, name, nn.Parameter(fake, tensor.requires_grad))
-        else:
+        if not isinstance(tensor, nn.Parameter):
             setattr(module, name, torch.empty(tensor.shape, dtype=tensor.dtype))
+            continue
+        if tensor not in fakes:
+            changed = dtype is not None and tensor.is_floating_point()
+            fake = torch.empty(tensor.shape, dtype=dtype if changed else tensor.dtype)
+            fakes[tensor] = nn.Parameter(fake, tensor.requires_grad)
+            if tensor.requires_grad:
+                fakes[tensor].register_post_accumulate_grad_hook(_drop_gradient)
+        setattr(module, name, fakes[tensor])
+    how = config.parallel.activation_checkpointing
+    forwards = [(block, block.forward) for block in workload.blocks if how != "off"]
+    for block, forward in forwards:
+        block.forward = recomputed(forward, how)  # type: ignore[method-assign]
     try:
         yield
     finally:
+        for block, _ in forwards:
+            del block.forward
         for module, name, tensor in own:
             setattr(module, name, tensor)
 
 
-@contextlib.contextmanager
-def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[], float]]:
-    """Count the bytes saved for the backward pass, without weights. With checkpointed activations the input
-    of each block is saved, and one block is recomputed at a time."""
-    weights = {storage_id(tensor.untyped_storage()) for tensor in workload.model.parameters()}
-    saved: dict[int, torch.UntypedStorage] = {}
-    inputs = 0
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        key = storage_id(storage)
-        if key not in weights:
-            # Keep a reference, so that the id is not reused.
-            saved[key] = storage
-        return tensor
-
-    def enter(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        nonlocal inputs
-        first = next(value for value in (*args, *named.values()) if isinstance(value, torch.Tensor))
-        inputs += first.numel() * first.element_size()
-
-    def total() -> float:
-        every = float(sum(storage.nbytes() for storage in saved.values()))
-        return every / max(1, len(workload.blocks)) + inputs if checkpointed else every
-
-    hooks = [block.register_forward_pre_hook(enter, with_kwargs=True) for block in workload.blocks]
-    try:
-        with saved_tensors_hooks(pack, lambda tensor: tensor):
-            yield total
-    finally:
-        for hook in hooks:
-            hook.remove()
+def _drop_gradient(weight: torch.Tensor) -> None:
+    """Free a gradient, which `kept_bytes` counts."""
+    weight.grad = None

@@ -26,11 +26,11 @@ from trainer.strategy.torch_strategy import TorchStrategy
 STRATEGIES = {
     "fsdp": StrategyEntry(
         target="trainer.strategy.fsdp:FSDP",
-        flags=("data_parallel_replicate", "tensor_parallel"),
+        flags=("data_parallel_replicate", "tensor_parallel", "reduce_gradients", "reshard"),
         elastic="trainer.elastic.replica:ReplicaFSDP",
         # Muon gathers the matrices that it needs.
         optimizers=("adamw", "adam", "sgd", "muon"),
-        sharded="weights",
+        sharded="all",
     )
 }
 
@@ -99,5 +99,8 @@ class FSDP(TorchStrategy):
 
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
         assert isinstance(self._wrapped, FSDPModule)
-        self._wrapped.set_requires_gradient_sync(last)
+        each = self._config.parallel.reduce_gradients == "each"
+        self._wrapped.set_requires_gradient_sync(each or last)
+        # Copies of the model sum their shards only once.
+        self._wrapped.set_requires_all_reduce(last)
         return nullcontext()

@@ -36,7 +36,8 @@ STRATEGIES = {
         f"trainer.strategy.deepspeed.engine:{cls}", ("offload", "deepspeed_config"), sharded=sharded
     )
     for name, cls, sharded in (
-        ("zero1", "ZeRO1", "optimizer"), ("zero2", "ZeRO2", "optimizer"), ("zero3", "ZeRO3", "weights"),
+        ("zero1", "ZeRO1", "optimizer"), ("zero2", "ZeRO2", "gradients"),
+        ("zero3", "ZeRO3", "all by DeepSpeed"),
     )
 }  # fmt: skip
 
