@@ -38,6 +38,7 @@ from trainer.optimizers.sharded import local_shard
 from trainer.strategy.base import compute_dtype
 from trainer.strategy.build import build_strategy
 from trainer.strategy.model_setup import prepare_model
+from trainer.torch_private import LiveBytes
 
 pytestmark = pytest.mark.arithmetic
 
@@ -71,7 +72,7 @@ def needed(workload: Workload, samples: int) -> float:
     return peak - sum(w.numel() * w.element_size() for w in workload.model.parameters())
 
 
-@pytest.mark.parametrize("how", ["off", "selective", "on"])
+@pytest.mark.parametrize("how", [pytest.param("off", marks=pytest.mark.slow), "selective", "on"])
 def test_the_memory_of_a_pass_is_found_without_it(how: str) -> None:
     config = parse([*GPT, f"--activation-checkpointing={how}"])
     workload = build_workload(config)
@@ -94,8 +95,11 @@ def test_arr_coc_counts_the_most_tokens_that_a_sample_may_have() -> None:
     workload = build_workload(config)
     found = sum(pass_bytes(config, workload, torch.float32))
     workload.materialize(CPU)
+    # torch's tracker can't follow its frozen parts.
+    with LiveBytes([*workload.model.parameters(), *workload.model.buffers()]) as live:
+        workload.model(*batch_of(workload, 1)).backward()
     # An image of a profile has 400 tokens selected at first; its texture has no gradient.
-    assert 0.9 < found / needed(workload, 1) < 1.3
+    assert 0.8 < found / live.peak < 1.3
 
 
 def test_what_each_strategy_keeps_of_weights_gradients_and_moments() -> None:
@@ -134,9 +138,11 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     dist.destroy_process_group()
 
 
+IN_EVERY_RUN = "--reduce-gradients=last"
+
+
 @pytest.mark.parametrize(
-    "flags",
-    [pytest.param(f, marks=() if f.startswith("--reduce") or not f else pytest.mark.slow) for f in LAYOUTS],
+    "flags", [pytest.param(f, marks=() if f == IN_EVERY_RUN else pytest.mark.slow) for f in LAYOUTS]
 )
 def test_fsdp_keeps_what_auto_counts(eight_ranks: None, flags: str) -> None:
     size = ("--preset=10m", "--precision=bf16", "--strategy=fsdp", f"--data={README}", "--batch=8")
