@@ -42,7 +42,7 @@ def number_or_auto(text: str) -> int | str:
     try:
         return text if text == AUTO else int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {AUTO}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number or {AUTO}") from None
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -57,7 +57,7 @@ class ModelConfig:
         "gpt",
         f"one of {', '.join(MODELS)}, or your own function as my.module:build (see trainer/README.md)",
     )
-    model_args: str = _flag("", "own model: further arguments of its function, NAME=VALUE,…")
+    model_args: str = _flag("", "arguments of your own model's function, NAME=VALUE,…")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
@@ -82,9 +82,9 @@ class ModelConfig:
     )
     image_tokens: int = _flag(
         1024,
-        "arr-coc: visual tokens of an image before the selection, at most; 32 × 32 pixels each for Qwen3-VL",
+        "arr-coc: max visual tokens of an image before the selection; each covers 32 × 32 pixels in Qwen3-VL",
     )
-    selected_tokens: str = _flag("64,400", "arr-coc: fewest and most selected visual tokens")
+    selected_tokens: str = _flag("64,400", "arr-coc: MIN,MAX: number of selected visual tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,20 @@ class DataConfig:
 
     data: str = _flag(
         "",
-        "folders, files (comma-separated), gs://…, or .bin of trainer.prepare; default: Python's sources",
+        (
+            "folders or files (comma-separated), gs://…, or a .bin file of trainer.prepare; default: "
+            "Python's sources"
+        ),
     )
-    tokenizer: str = _flag("bytes", "bytes, a tokenizer.json or a folder with one")
+    tokenizer: str = _flag("bytes", "bytes, a tokenizer.json, or a folder that contains one")
     format: str = _flag(
         "text",
-        "text: learn all of it; chat: learn the assistant's messages of each line of .jsonl files",
+        "text: train on everything; chat: train on the assistant's messages in each line of .jsonl files",
         choices=["text", "chat"],
     )
-    field: str = _flag("", "field of each line of a .jsonl file; default: text, with --format chat messages")
+    field: str = _flag(
+        "", ("field to read from each line of a .jsonl file; default: text, or messages with --format chat")
+    )
     document_masks: str = _flag(
         "off",
         "keep documents apart within a sequence; conversations (--format chat) then share sequences",
@@ -187,7 +192,7 @@ class ParallelConfig:
     )
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
     logits_memory: float = _flag(
-        256.0, "gpt, causal-lm: MiB of logits that the loss holds at once; 0: those of a whole micro-batch"
+        256.0, "gpt, causal-lm: MiB of logits that the loss holds at once; 0: all logits of a micro-batch"
     )
     offload: str = _flag("none", "zero: state kept in CPU memory", choices=["none", "optimizer", "all"])
     deepspeed_config: str = _flag("", "zero: a JSON file with further DeepSpeed settings")
@@ -200,13 +205,15 @@ class CheckpointConfig:
     checkpoint_dir: str = _flag("", "folder of this run's checkpoints; default: ./checkpoints")
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
     keep: int = _flag(3, "checkpoints to keep in each folder and store")
-    upload_dir: str = _flag("", "gs://… or a folder to upload them to; default: $AIP_CHECKPOINT_DIR/<job>")
+    upload_dir: str = _flag(
+        "", ("gs://… or a folder to upload checkpoints to; default: $AIP_CHECKPOINT_DIR/<job>")
+    )
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
-    async_save: str = _flag("on", "write while training continues", choices=ON_OFF)
+    async_save: str = _flag("on", "write checkpoints while training continues", choices=ON_OFF)
     peer_copies: int = _flag(1, "checkpoints of the previous node to keep in memory, if they fit; 0: none")
     resume: str = _flag(
         "auto",
-        "auto: from the newest good checkpoint; never: a new run; restarts continue it",
+        "auto: resume from the newest good checkpoint; never: begin a new run, which restarts continue",
         choices=["auto", "never"],
     )
     allow_change: str = _flag(
@@ -232,8 +239,8 @@ class GuardConfig:
 
     guard: str = _flag(
         "rollback",
-        "skip: skip such a step, and end the run after too many in a row; rollback: restore the last "
-        "checkpoint then; off: end the run at the first loss that is not finite",
+        "skip: skip these steps, and end the run after too many in a row; rollback: restore the last "
+        "checkpoint instead of ending; off: end the run at the first loss that is not finite",
         choices=["off", "skip", "rollback"],
     )
     guard_patience: int = _flag(3, "skipped steps in a row before the run ends or rolls back")
@@ -259,7 +266,11 @@ class MetricsConfig:
     mlflow_experiment: str = _flag("", "MLflow: the experiment, on the server of $MLFLOW_TRACKING_URI")
     vertex_experiment: str = _flag("", "Vertex AI Experiments: the experiment")
     vertex_tensorboard: str = _flag(
-        "", "Vertex AI Experiments: projects/…/locations/…/tensorboards/…; default: the experiment's own"
+        "",
+        (
+            "Vertex AI Experiments: projects/…/locations/…/tensorboards/…; default: the experiment's "
+            "TensorBoard"
+        ),
     )
 
 
@@ -268,12 +279,12 @@ class LaunchConfig:
     """Settings of processes, rendezvous and restarts."""
 
     nproc: int = _flag(0, "processes on this node; 0: one per GPU, or one")
-    max_restarts: int = _flag(3, "most restarts in a row without a new checkpoint")
+    max_restarts: int = _flag(3, "max restarts in a row without a new checkpoint")
     join_timeout: float = _flag(1800.0, "seconds to wait for the other nodes")
     peer_timeout: float = _flag(15.0, "seconds of silence after which another node counts as lost")
     hang_timeout: float = _flag(300.0, "seconds after which a collective call of a hanging rank fails")
     elastic: int = _flag(
-        0, "ddp, fsdp: after the loss of a node, at least this many train on; 0: all restart"
+        0, "ddp, fsdp: min nodes that continue training after the loss of a node; 0: restart all nodes"
     )
     hang_factor: float = _flag(
         10.0,
@@ -297,12 +308,17 @@ class Config:
     answer_tokens: int = _flag(16, "arr-coc: tokens per answer in an evaluation; 0: only the loss")
     answer_match: str = _flag(
         "exact",
-        "arr-coc: when an answer is right; vqa: without articles and punctuation, by agreement of people",
+        (
+            "arr-coc: how to score answers; vqa: by agreement with people's answers, ignoring articles "
+            "and punctuation"
+        ),
         choices=["exact", "vqa"],
     )
     early_stop: int = _flag(0, "evaluations in a row without a new best loss that end the run; 0: never")
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
-    profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else ./profile")
+    profile_dir: str = _flag(
+        "", ("folder of the trace; default: profile below TensorBoard's folder, else ./profile")
+    )
     tensorboard_dir: str = _flag("", "folder for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
     step_log: str = _flag(
         "", "folder in which each process logs each step: its samples and a hash of the weights"

@@ -99,8 +99,8 @@ def check_optimizer(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     allowed = [other for other, entry in STRATEGIES.items() if name in entry.optimizers]
     if strategy not in allowed:
         raise UsageError(
-            f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
-            "optimizer parts of the weights"
+            f"--optimizer {name} needs --strategy {' or '.join(allowed)}: {strategy} gives the "
+            "optimizer only parts of the weights"
         )
     of_optimizer = {flag for flags in OPTIMIZERS.values() for flag in flags}
     for flag in sorted(of_optimizer - set(OPTIMIZERS[name])):

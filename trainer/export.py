@@ -38,7 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m trainer.export", description="Export the weights of a checkpoint."
     )
-    parser.add_argument("checkpoint", help="a folder step-N, or its parent: then the newest good one")
+    parser.add_argument(
+        "checkpoint", help=("a folder step-N, or its parent folder to use the newest good checkpoint")
+    )
     parser.add_argument("out", help="NAME.safetensors, or a folder; gs:// only with mounted buckets")
     parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="type of the weights")
     parser.add_argument("--shard-size", type=float, default=5.0, help="max size in GB of a file in a folder")
@@ -94,7 +96,7 @@ class _Exported:
         try:
             self._saved.fill({self._saved_as[name]: tensor for name, tensor in tensors.items()})
         except (OSError, RuntimeError, ValueError) as error:
-            raise CheckpointError(f"its weights can't be read: {one_line(error)}") from error
+            raise CheckpointError(f"the weights can't be read: {one_line(error)}") from error
         return tensors
 
     def _type(self, name: str) -> torch.dtype:
@@ -114,8 +116,8 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
     model, adapter = manifest.config["model"], adapter_weights(weights.read(names))
     if model["init_weights"] or model["weights"].endswith(".json"):
         _warn(
-            f"the adapter is of a model with other weights than {model['weights']} has: only --merge exports "
-            "those as well"
+            f"the adapter belongs to a model with other weights than {model['weights']}: only --merge "
+            "exports those weights too"
         )
     description = adapter_config(
         model["weights"],

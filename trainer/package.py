@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("target", nargs="?", default="dist", help="a folder or gs://BUCKET/FOLDER")
     target = parser.parse_args(argv).target.rstrip("/")
     if re.fullmatch("gs:/*", target):
-        parser.error("a target in Cloud Storage is gs://BUCKET or gs://BUCKET/FOLDER")
+        parser.error("a target in Cloud Storage must be gs://BUCKET or gs://BUCKET/FOLDER")
     try:
         name = f"{NAME}-{version()}.tar.gz"
         with tempfile.TemporaryDirectory(prefix="vxtui-trainer-") as folder:

@@ -22,7 +22,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", required=True, help="the file to write, NAME.bin; NAME.json is written beside it"
     )
-    parser.add_argument("--tokenizer", default="bytes", help="bytes, a tokenizer.json or a folder with one")
+    parser.add_argument(
+        "--tokenizer", default="bytes", help=("bytes, a tokenizer.json, or a folder that contains one")
+    )
     parser.add_argument("--bpe", type=int, default=0, help="train a BPE of this many tokens on the text")
     parser.add_argument(
         "--format", choices=["text", "chat"], default="text", help="chat: .jsonl files of messages"
@@ -30,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--field",
         default="",
-        help="field of each line of a .jsonl file; default: text, with --format chat messages",
+        help="field to read from each line of a .jsonl file; default: text, or messages with --format chat",
     )
     return parser
 

@@ -64,7 +64,9 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
             with interrupts.raising():
                 app.run()
     except NoTerminal as error:
-        sys.stderr.write(f"vxtui: {error}. Use a verb instead, e.g. vxtui jobs; vxtui --help lists them.\n")
+        sys.stderr.write(
+            f"vxtui: {error}. Use a verb instead, e.g. vxtui jobs; vxtui --help lists all verbs.\n"
+        )
         return 2
     for line in app.unanswered.parting_words():
         sys.stderr.write(f"vxtui: {plain(line)}\n")

@@ -86,7 +86,7 @@ async def events_of(backend: Backend, job: Job) -> str:
     if not name:
         raise NoEvents(
             f"{job.display_name} has no events; the jobs of its tasks have events.",
-            f"`vxtui tasks {job.id}` names them.",
+            f"`vxtui tasks {job.id}` lists the jobs.",
         )
     uri = event_folder(await backend.job_service(name).spec(name))
     body = kind_of(job).body
@@ -162,7 +162,7 @@ def choose_port(requested: int | None) -> int:
                 probe.bind((HOST, port))
                 return int(probe.getsockname()[1])
     raise TensorBoardError(
-        f"The port {requested} is in use.", "Choose another with --port, or omit the option."
+        f"The port {requested} is in use.", "Choose another port with --port, or omit the option."
     )
 
 

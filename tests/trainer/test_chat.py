@@ -156,7 +156,7 @@ def test_answers_that_a_template_changes_later_are_learned_as_the_model_writes_t
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"messages": TALK[:2]}, "a.jsonl:2: at least one message must be the assistant's"),
+        ({"messages": TALK[:2]}, "a.jsonl:2: at least one message must have the role assistant"),
         ({"messages": [{"role": "user"}]}, 'a.jsonl:2: each message must be {"role": …, "content": …}'),
         ({"text": "x"}, 'a.jsonl:2: "messages" must have a list of messages; --field selects another'),
     ],

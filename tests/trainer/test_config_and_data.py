@@ -143,7 +143,7 @@ def test_settings_are_completed() -> None:
         ("--model-args=width=3", "--model-args width=3 needs --model my.module:build"),
         ("--early-stop=3", "--early-stop has no effect without --eval-every"),
         ("--hang-timeout=1e308", r"--hang-timeout must be at most 2000000, not 1e\+308"),
-        ("--micro-batch=Auto", "--micro-batch: 'Auto' is neither a number nor auto"),
+        ("--micro-batch=Auto", "--micro-batch: 'Auto' must be a number or auto"),
         ("--strategy=zero2 --deepspeed-config=/nowhere", "--deepspeed-config /nowhere: No such file"),
     ],
 )

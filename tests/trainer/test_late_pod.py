@@ -46,7 +46,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
 def test_it_ends_at_once(job: Job, more: tuple[str, ...]) -> None:
     late = job.pod(1, f"--steps={STEPS}", "--join-timeout=600", *more)
     assert late.process.wait(120) == 0
-    assert "the run is done, without this node" in late.out.read_text()
+    assert "the run ended without this node" in late.out.read_text()
 
 
 @pytest.mark.parametrize("flag", [f"--steps={STEPS + 1}", "--resume=never"])

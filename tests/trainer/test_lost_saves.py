@@ -78,10 +78,12 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_
     assert said["path"] == f"checkpoints/step-{last}" and read(folder / f"step-{last}").step == last
     assert "a file was not written completely; the disk may be full" in said["message"]
     assert (
-        "the run reached step 120, but the checkpoint of the last step is not saved: can't write checkpoints"
+        "the run reached step 120, but the checkpoint of the last step was not saved: can't write checkpoints"
         in said["message"]
     )
-    assert f"The last good one is step {last} in checkpoints/step-{last}. Free space" in said["message"]
+    assert (
+        f"The last good checkpoint is step {last} in checkpoints/step-{last}. Free space" in said["message"]
+    )
     assert [path.name for path in folder.iterdir() if "partial" in path.name] == []
     assert all(damage(path) is None for path in step_folders(folder))
 

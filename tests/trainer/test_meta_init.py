@@ -155,5 +155,5 @@ def test_a_weight_that_the_library_does_not_set_is_an_error(tmp_path: Path) -> N
     with weights_on_meta():
         model = AutoModelForCausalLM.from_config(LLAMA)
         model.model.norm.extra = nn.Parameter(torch.empty(3))
-    with pytest.raises(UsageError, match=r"LlamaForCausalLM has no random value for model\.norm\.extra"):
+    with pytest.raises(UsageError, match=r"LlamaForCausalLM has no initial value for model\.norm\.extra"):
         RandomWeights(model, 0).fill({"model.norm.extra": torch.empty(3)})

@@ -192,7 +192,7 @@ def test_strangers_are_closed_and_change_nothing(
     # One that says nothing is closed too.
     with socket.create_connection(("127.0.0.1", port)) as silent:
         assert len(all_of(silent)) == 32
-    warnings = [line for line in capfd.readouterr().out.splitlines() if "may not see the peer copies" in line]
+    warnings = [line for line in capfd.readouterr().out.splitlines() if "may not read the copies" in line]
     assert len(warnings) == 1, "one for each address"
     assert KEY not in repr(store.address)
     assert send_part(tmp_path / "step-10", manifest, store.address)

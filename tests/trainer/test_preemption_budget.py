@@ -102,7 +102,7 @@ def test_the_upload_to_a_slow_bucket_counts(  # noqa: PLR0917
     if flags:
         found.attach(strategy(), None)
         said = capfd.readouterr().out
-        assert "A preemption loses up to 40 steps; for fewer lower --upload-every" in said
+        assert "A preemption loses up to 40 steps; to lose fewer, lower --upload-every" in said
         found.close()
     else:
         with pytest.raises(UsageError) as error:

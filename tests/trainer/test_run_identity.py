@@ -168,7 +168,7 @@ def test_checkpoints_of_an_older_format_are_refused_and_left(tmp_path: Path, gro
         del fields[name]
     path.write_text(json.dumps(fields))
     again = opened(tmp_path, group)
-    with pytest.raises(UsageError, match=r"step-1: its format is 1 and this trainer reads 2: export"):
+    with pytest.raises(UsageError, match=r"the file has format 1, but this trainer reads format 2: export"):
         again.find()
     again.close()
 

@@ -107,10 +107,10 @@ def test_a_worker_maps_the_file_itself(tmp_path: Path) -> None:
 def test_a_text_that_is_shorter_than_a_window_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("too short")
     flags = ["--context=10", f"--data-cache={tmp_path / 'c'}", "--batch=1"]
-    with pytest.raises(DataError, match=r"a\.txt has 10 tokens, but one window has 11"):
+    with pytest.raises(DataError, match=r"a\.txt has 10 tokens, but one window needs 11"):
         build_workload(parse([*flags, f"--data={tmp_path / 'a.txt'}"]))
     write(tmp_path / "t.bin", ["short"])
-    with pytest.raises(DataError, match=r"t\.bin has 6 tokens, but one window has 11"):
+    with pytest.raises(DataError, match=r"t\.bin has 6 tokens, but one window needs 11"):
         build_workload(parse([*flags, f"--data={tmp_path / 't.bin'}"]))
 
 

@@ -89,7 +89,7 @@ async def test_a_job_asked_for_while_connecting_opens_when_that_is_done(tmp_path
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: "connecting" in lines(app), "the lines")
         await pilot.press("enter")
-        assert isinstance(app.screen, JobsScreen) and "Opens as soon as test is reached" in said(app)
+        assert isinstance(app.screen, JobsScreen) and "The job opens as soon as test is reached" in said(app)
         wanted = table(app).cursor
         if not stays:
             await pilot.press("2")

@@ -179,7 +179,7 @@ def test_the_verb_names_the_bounds_and_refuses_before_it_asks(
     def scale(to: str, *more: str) -> str:
         return CliRunner().invoke(cli, ["scale", "bert", to, *more], input="y\n").output
 
-    assert "Can't scale bert to 6 workers: Its elasticPolicy allows 2–5 workers, not 6" in scale("6")
+    assert "Can't scale bert to 6 workers: The job's elasticPolicy allows 2–5 workers, not 6" in scale("6")
     assert not jobs.asked
     scale("5", "--yes")
     assert jobs.asked == [("scale", 5)]

@@ -57,7 +57,7 @@ class Checks(PreflightService):
         self, region: str, job: Mapping[str, Any], running: RunningJobs
     ) -> AsyncGenerator[Check, None]:
         self._backend.asked.append(region)
-        yield ok("credentials", "the service accepts them")
+        yield ok("credentials", "the service accepts the credentials")
         for name, paths in buckets_of(job).items():
             if name == "arr-coc-eu":
                 new = Edit(paths[0], "gs://arr-coc-us/run/4x8")
@@ -72,9 +72,7 @@ class Checks(PreflightService):
             else:
                 yield ok(f"bucket:{name}", "is near")
         if region == "us-central1":
-            yield Check(
-                "quota", CheckStatus.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
-            )
+            yield Check("quota", CheckStatus.PROBLEM, "short by 16", "Use us-east1.", region="us-east1")
         await self._backend.go.wait()
         yield Check("account", CheckStatus.PROBLEM, "may not act", "Ask for a role.")
 
@@ -92,7 +90,7 @@ async def test_checks_come_live_and_are_fixed_by_a_key(folder: Path, monkeypatch
         await launch_screen(app, pilot, "far")
         await until(pilot, lambda: "short by 16" in text(app, "#checks"), "the quota's line")
         assert "… checking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
-        assert "F  It would fit" in text(app, "#checks") and "fix" in footer(app)
+        assert "F  Use us-east1" in text(app, "#checks") and "fix" in footer(app)
         fields = {field.field: field for field in app.screen.query(LaunchField)}
         await pilot.press("F")
         assert fields["region"].value == "us-east1"

@@ -551,4 +551,4 @@ def test_a_file_of_queues_says_that_there_is_no_job_in_it() -> None:
     text = "---\n".join(kinds)
     with pytest.raises(ProfileInvalid) as caught:
         from_text(text, "queues.yaml", {}.__getitem__)
-    assert "no job in it, only ResourceFlavor, LocalQueue" in caught.value.problems[0].message
+    assert "the file contains no job, only ResourceFlavor, LocalQueue" in caught.value.problems[0].message

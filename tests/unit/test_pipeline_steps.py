@@ -100,9 +100,9 @@ def test_a_canary_takes_its_share_from_the_others(weights: dict[str, int], perce
 
 def test_what_makes_a_canary_bad() -> None:
     assert not CanaryCheck(100, 1, 10, 0.2).problem(0.01, 0.2)
-    assert "2 of 100 predictions failed, the last: x" in CanaryCheck(100, 2, 10, 0.2, "x").problem(0.01, 1)
+    assert "predictions failed; the last error: x" in CanaryCheck(100, 2, 10, 0.2, "x").problem(0.01, 1)
     assert "the canary answered none" in CanaryCheck(100, 0, 0, math.nan).problem(0.0, 1)
-    assert "answers in 0.300 s" in CanaryCheck(100, 0, 9, 0.3).problem(0.0, 0.2)
+    assert "within 0.2 s, not 0.300 s" in CanaryCheck(100, 0, 9, 0.3).problem(0.0, 0.2)
     assert math.isnan(quantile([], 0.95)) and quantile([3.0, 1.0, 2.0], 0.95) == 3
     assert quantile([float(n) for n in range(100)], 0.95) == 94
 

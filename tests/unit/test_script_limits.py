@@ -86,7 +86,7 @@ def test_a_file_outside_the_folder_is_a_parameter_and_a_note(name: str, tmp_path
         text = f"a={read}\n" + CALL
         found, call, _, _ = read_call(text, "run.sh", surroundings(folder))
         assert call.words[-1].text == "--display-name=${a}"
-        assert [note for note in found.notes if "lies outside the script's folder; it is not read." in note]
+        assert [note for note in found.notes if "lies outside the script's folder and is not read." in note]
     found = read_call(f"a=1\nsource {name}\n" + CALL, "run.sh", surroundings(folder))[0]
     assert "line 2: " in found.notes[0] and "lies outside" in found.notes[0]
 
@@ -106,7 +106,7 @@ def test_only_a_regular_file_of_a_bounded_size_is_read(name: str, tmp_path: Path
     surroundings_in(tmp_path)
     text = f"source ./{name}\na=$(<{name})\n{CALL}"
     found, call, _, _ = read_call(text, "run.sh", surroundings(tmp_path))
-    assert found.notes == [f"line 1: ./{name} can't be read; its variables stay open."]
+    assert found.notes == [f"line 1: ./{name} can't be read; its variables stay unknown."]
     assert call.words[-1].text == "--display-name=${a}"
 
 

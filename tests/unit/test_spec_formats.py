@@ -84,7 +84,7 @@ def test_no_body_is_refused_and_all_are_named() -> None:
     assert (found.id, found.file, found.line) == ("profile.missing", "f.yaml", 1)
     assert str(found).endswith(
         "f.yaml:1:1: the file must have a body: jobSpec or trainingPipeline or tuningJob or pipelineJob or "
-        "manifest. Add jobSpec. It has the workerPoolSpecs of the job."
+        "manifest. Add jobSpec. The body has the workerPoolSpecs of the job."
     )
 
 

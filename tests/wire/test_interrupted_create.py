@@ -183,7 +183,7 @@ async def test_a_killed_launch_that_made_no_job_names_its_label(tmp_path: Path) 
         await launch.end()
     async with vxtui(tmp_path, fake, "jobs") as shown:
         _, _, err = await shown.end()
-    assert f"no job with the label vxtui-launch={mark_of(fake)} is there yet" in err
+    assert f"no job with the label vxtui-launch={mark_of(fake)} exists yet" in err
     path = tmp_path / "s" / "audit.jsonl"
     path.write_text(path.read_text().replace(datetime.now(UTC).strftime('"time": "%Y'), '"time": "2025'))
     for said in (True, False):
@@ -317,7 +317,7 @@ def test_quitting_with_a_launch_on_its_way_says_what_became_of_it(tmp_path: Path
         said = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2].decode()
     assert "Traceback" not in said
     if keys == 1:
-        assert f"Launched x. It keeps running: {NAME}. `vxtui cancel 1` ends it." in said
+        assert f"Launched x. The job keeps running: {NAME}. `vxtui cancel 1` ends it." in said
     else:
         assert (
             f"x was sent, but no reply has come. `vxtui jobs --filter vxtui-launch:{mark_of(fake)}`" in said

@@ -93,7 +93,7 @@ async def test_a_reply_of_storage_and_of_a_token_service_has_a_limit(monkeypatch
         with pytest.raises(BackendError):
             await storage.bucket("broken")
         for name in ("null", "[]", '{"kind": "storage#bucket"}', '{"location": 5}', "[["):
-            with pytest.raises(Unavailable, match="the reply must be that of Cloud Storage"):
+            with pytest.raises(Unavailable, match="the reply must come from Cloud Storage"):
                 await storage.bucket(name)
         with pytest.raises(ReplyTooLarge, match="1,000,000 values"):
             await storage.bucket("values")

@@ -40,7 +40,7 @@ class RunEnding:
     def loss(self) -> str:
         """Return the lost work and the recovery as text, or "" if nothing is lost."""
         if self.save_problem:
-            return f"the checkpoint of the last step is not saved: {self.save_problem}. {self._last_good}"
+            return f"the checkpoint of the last step was not saved: {self.save_problem}. {self._last_good}"
         if self.upload_problem:
             newest = "There is no uploaded checkpoint yet"
             if self.uploaded_step >= 0:
@@ -50,9 +50,9 @@ class RunEnding:
                 where = "on the nodes' own disks, a part on each"
                 copy = "Copy all parts before one of the machines is gone"
             return (
-                f"the last checkpoint is only in {self._path} {where}, and not uploaded to {self.store}: "
-                f"{self.upload_problem}. {newest}. {copy}, or start again here when the store answers: that "
-                "uploads it"
+                f"the last checkpoint is only in {self._path} {where}, and not uploaded to "
+                f"{self.store}: {self.upload_problem}. {newest}. {copy}, or start again here once the "
+                "store answers: the restart uploads it"
             )
         return ""
 
@@ -81,5 +81,5 @@ class RunEnding:
         elif self.uploaded_step >= 0:
             last = uploaded
         else:
-            return f"There is no good checkpoint. {remedy}: it begins at step 0"
-        return f"The last good one is {last}. {remedy}: it continues there"
+            return f"There is no good checkpoint. {remedy}: the run then begins at step 0"
+        return f"The last good checkpoint is {last}. {remedy}: the run then continues there"

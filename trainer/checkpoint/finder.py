@@ -257,9 +257,10 @@ class Finder:
             left = self._group.all_gather(began + self._patience.seconds - time.monotonic())[0]
             if left <= 0:
                 raise PlaceUnavailableError(
-                    f"the checkpoints were not {done} within {self._patience.seconds:.0f} s: {problem}. The "
-                    "run does not begin at step 0 beside checkpoints that it can't read: check that the "
-                    "place exists and this job may read it, and start again; --store-timeout S waits longer"
+                    f"the checkpoints were not {done} within {self._patience.seconds:.0f} s: "
+                    f"{problem}. The run does not begin at step 0 while it can't read existing "
+                    "checkpoints: check that the location exists and that this job may read it, then "
+                    "start again; --store-timeout S waits longer"
                 )
             pause = min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left)
             attempt += 1

@@ -200,9 +200,9 @@ class FolderLock:
             return False
         self.refused = True
         self.problem = (
-            f"--checkpoint-dir {self._path.parent} is in use by {owner or 'another process'}: two jobs in "
-            "one folder would overwrite each other's checkpoints. Give this one another --checkpoint-dir, or "
-            "end that one"
+            f"--checkpoint-dir {self._path.parent} is in use by {owner or 'another process'}: two "
+            "jobs in one folder would overwrite each other's checkpoints. Give this job another "
+            "--checkpoint-dir, or end the other job"
         )
         return True
 

@@ -276,7 +276,7 @@ class CheckpointManager:
             saved = self._saver.result(wait=wait)
         except CheckpointError as error:
             self._save_problem = str(error)
-            self._warn(f"{error}; training continues, the next checkpoint follows as planned")
+            self._warn(f"{error}; training continues, and the next checkpoint follows as planned")
             return
         if saved is None:
             return

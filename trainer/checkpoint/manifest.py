@@ -84,9 +84,9 @@ class Manifest:
         file_format = fields.get("format", 1)
         if file_format != FORMAT:
             raise FormatError(
-                f"its format is {file_format} and this trainer reads {FORMAT}: export its weights with "
-                "the trainer that saved it (python -m trainer.export), and start in another --checkpoint-dir "
-                "with --init-weights"
+                f"the file has format {file_format}, but this trainer reads format {FORMAT}: export "
+                "the weights with the trainer that saved it (python -m trainer.export), and start in "
+                "another --checkpoint-dir with --init-weights"
             )
         for file in fields["files"].values():
             _ = file["bytes"] + file["crc32"] + file["node"]

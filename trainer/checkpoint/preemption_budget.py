@@ -77,7 +77,9 @@ def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: st
             f"{suggested}, {other} (0: not checked)",
             refused=True,
         )
-    return BudgetCheck(f"{head}A preemption loses up to {interval} steps; for fewer lower {flag}, or {other}")
+    return BudgetCheck(
+        f"{head}A preemption loses up to {interval} steps; to lose fewer, lower {flag}, or {other}"
+    )
 
 
 class PreemptionBudget:

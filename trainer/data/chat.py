@@ -126,7 +126,7 @@ def _messages(where: str, value: Any, field: str) -> list[Message]:
         if not (isinstance(message, dict) and {"role", "content"} <= message.keys()):
             raise DataError(f'{where}: each message must be {{"role": …, "content": …}}')
     if not any(message["role"] == "assistant" for message in messages):
-        raise DataError(f"{where}: at least one message must be the assistant's")
+        raise DataError(f"{where}: at least one message must have the role assistant")
     return messages
 
 
@@ -156,7 +156,9 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
             continue
         before, after = render(index, prompt=True), render(index + 1, prompt=False)
         if not after.startswith(before):
-            raise DataError(f"{where}: the chat template begins an answer differently than its prompt")
+            raise DataError(
+                f"{where}: the chat template's generation prompt differs from the start of an answer"
+            )
         end = _end_of_turn(after, len(before), template.ends)
         documents.append([TemplatePart(before, False), TemplatePart(after[len(before) : end], True)])
         fits = fits and whole.startswith(after[:end]) and written <= len(before)

@@ -203,8 +203,8 @@ class TokenShards:
                 raise DataError(f"{file.path} has conversations: use no other file with it")
             if (info.vocabulary, info.end, info.tokenizer) != (first.vocabulary, first.end, first.tokenizer):
                 raise DataError(
-                    f"{file.path} has the ids of {info.tokenizer}, and {self._files[0].path} those of "
-                    f"{first.tokenizer}: write all of them with one tokenizer"
+                    f"{file.path} has ids of {info.tokenizer}, but {self._files[0].path} has ids of "
+                    f"{first.tokenizer}: write all files with one tokenizer"
                 )
         self._ends = list(accumulate(file.info.tokens for file in self._files))
         hashes = "".join(file.hash for file in self._files)
@@ -263,7 +263,7 @@ def read_info(path: Path) -> TokenFileInfo:
             )
         info = TokenFileInfo(**values)
         if info.dtype not in _DTYPES:
-            raise ValueError(f"its ids have type {info.dtype}")
+            raise ValueError(f"the ids have the unsupported type {info.dtype}")
         sizes = {path: info.tokens * np.dtype(info.dtype).itemsize}
         if info.marked:
             sizes[path.with_suffix(".starts")] = (info.documents + 1) * _START.itemsize
@@ -277,6 +277,7 @@ def read_info(path: Path) -> TokenFileInfo:
     for file, size in sizes.items():
         if actual_sizes[file] != size:
             raise DataError(
-                f"{file} has {actual_sizes[file]} bytes, but {info_path.name} names {size}: write it again"
+                f"{file} has {actual_sizes[file]} bytes, but {info_path.name} lists {size}: write the "
+                "file again"
             )
     return info

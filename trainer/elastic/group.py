@@ -131,5 +131,5 @@ def _duplicate(descriptor: int, inode: int) -> Iterator[socket.socket]:
     """Duplicate the socket, unless its descriptor was reused. Raises OSError."""
     with socket.socket(fileno=os.dup(descriptor)) as duplicate:
         if os.fstat(duplicate.fileno()).st_ino != inode:
-            raise OSError("it was closed")
+            raise OSError("the socket was closed")
         yield duplicate

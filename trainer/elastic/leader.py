@@ -223,7 +223,9 @@ class Leader:
                 own, _, shards = self.states[node].data.partition(SHARDS)
                 why = f"node {node} has other data than the training nodes: all nodes must see the same data"
                 if own in {data.partition(SHARDS)[0] for data in known}:
-                    why = f"node {node} has {shards} processes, the training nodes have a different number"
+                    why = (
+                        f"node {node} has {shards} processes, but the training nodes have a different number"
+                    )
                 return Decision(frozenset({node}), refused=why)
         return None
 

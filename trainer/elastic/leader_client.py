@@ -88,7 +88,7 @@ class LeaderClient:
     def waiting_for(self) -> str:
         """Return the event that this node waits for, as text."""
         if self._welcomed:
-            return f"node {self._leader_node} did not get enough nodes together"
+            return f"node {self._leader_node} did not gather enough nodes"
         top = self._context.topology
         return f"no leader was reached; node 0 is {top.address}:{top.port} (this is node {top.node_rank})"
 
@@ -98,7 +98,7 @@ class LeaderClient:
             try:
                 self._handle(leader, message)
             except ProtocolError as error:
-                context.problem = f"the leader sent a wrong message: {error}"
+                context.problem = f"the leader sent an invalid message: {error}"
                 leader.close()
         if self.stream is not leader:
             return

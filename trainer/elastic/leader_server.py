@@ -135,7 +135,7 @@ class LeaderServer:
 
     def is_done(self) -> bool:
         """Return whether this node completed all steps and the other members have left too."""
-        self.lead.remove(self._context.node, "it is done", code=exit_codes.DONE)
+        self.lead.remove(self._context.node, "the node is done", code=exit_codes.DONE)
         membership = self.lead.membership
         return membership is None or not any(node in self.followers for node in membership.nodes)
 
@@ -170,7 +170,7 @@ class LeaderServer:
                     code = rendezvous_protocol.read_leave(message)
                     self._drop(node, f"node {node} left with exit code {code}", code=code)
         except ProtocolError as error:
-            self._drop(node, f"node {node} sent a wrong message: {error}")
+            self._drop(node, f"node {node} sent an invalid message: {error}")
 
     def _drop(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
         stream = self.followers.pop(node, None)

@@ -133,7 +133,7 @@ class RestartingSupervisor(Supervisor):
                 self._on_event(news, None)
             if self._over is None and self._node.is_alone and self._run_end.is_over():
                 # The other nodes have disconnected already, so no node sends the end of the run to this node.
-                self._report("stopping", "the run is done, without this node", 0)
+                self._report("stopping", "the run ended without this node", 0)
                 self._over = exit_codes.DONE
             if self._over is not None:
                 return None

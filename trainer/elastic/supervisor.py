@@ -189,7 +189,7 @@ class ElasticSupervisor(Supervisor):
         """Handle the end of the run on the other nodes, with this exit code."""
         run.deadline, self._lost_code = 0.0, code
         if code == exit_codes.DONE:
-            self._report("stopping", "the run is done, without this node", number)
+            self._report("stopping", "the run ended without this node", number)
 
     def _check_timeout(self, run: _Running, number: int) -> None:
         launch, waited = self._program.launch, time.monotonic() - run.waiting_since

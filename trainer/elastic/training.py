@@ -150,8 +150,8 @@ class ElasticTrainer(Trainer):
             # The ranks of a node gather weights together, so all of them need equal numbers of
             # micro-batches.
             raise UsageError(
-                f"--batch {batch} can't be split over the {size} processes of a node, as --elastic needs it "
-                f"with --strategy fsdp; use {max(1, batch // size) * size}"
+                f"--batch {batch} can't be split over the {size} processes of a node, as --elastic "
+                f"requires with --strategy fsdp; use {max(1, batch // size) * size}"
             )
         strategy.replica = replica
         if self._local.model.init_weights:

@@ -50,9 +50,15 @@ def _cause(finding: HangFinding, records: Sequence[RankRecord]) -> str:
         return f"{ranks} {verb} {missed or 'the collective of the others'} and began {instead} instead"
     if finding.cause is Cause.ORDER:
         instead = _collective(finding.instead, records)
-        return f"{ranks} began {instead} and not {missed or 'that of the others'}: left out, or out of order"
+        return (
+            f"{ranks} began {instead} instead of {missed or 'the collective of the others'}: a "
+            "collective is missing or out of order"
+        )
     if finding.cause is Cause.UNANSWERED:
-        return f"{ranks} have all joined {missed}, which does not end: the network between them, or a device"
+        return (
+            f"{ranks} have all joined {missed}, which does not end: the network between them or a "
+            "device may have failed"
+        )
     if finding.cause is Cause.NOT_JOINED:
         return f"{ranks} did not join {missed or 'the others'}"
     return f"{ranks} {'ends' if single else 'end'} no step, and no rank waits for another one"

@@ -157,7 +157,7 @@ class ForkServer:
             try:
                 listener = listen_on(store_address, port)
             except OSError as error:
-                text = f"torch's store can't listen at port {port}: {error.strerror or error}"
+                text = f"torch's store can't listen on port {port}: {error.strerror or error}"
                 emit("phase", text, severity="ERROR", phase="starting")
                 for local_rank in range(len(environments)):
                     self._stream.send(ended=local_rank, code=1)

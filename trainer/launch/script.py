@@ -25,8 +25,9 @@ from trainer.supervision.program import HANG_FOLDER
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """Variable with the absolute path of --checkpoint-dir, for the script."""
 _DESCRIPTION = (
-    "Run a training script on this node, one process for each GPU, together with the other nodes of the job. "
-    "It gets torchrun's variables. A failed attempt starts again on all nodes at once; signals are passed on."
+    "Run a training script on this node, one process for each GPU, together with the other nodes of "
+    "the job. The script gets the environment variables of torchrun. A failed attempt starts again on "
+    "all nodes at once; signals are passed on."
 )
 _CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG", "PET_NNODES", "PET_NODE_RANK", "RANK", "WORLD_SIZE")
 """Variables with the rank of this node; --nnodes replaces all of them."""
@@ -134,7 +135,7 @@ def parse(words: Sequence[str]) -> ScriptProgram:
     if not 1 <= options["hang_floor"] < float("inf"):
         raise UsageError(f"--hang-floor must be at least 1, not {options['hang_floor']}")
     if not options["module"] and not Path(options["script"]).is_file():
-        raise UsageError(f"no script {options['script']} on this node")
+        raise UsageError(f"the script {options['script']} does not exist on this node")
     launch = replace(
         LaunchConfig(), **{i.name: options[i.name] for i in fields(LaunchConfig) if i.name in options}
     )
@@ -186,15 +187,19 @@ def _parser() -> _Parser:
         "--fork",
         default="on",
         choices=ON_OFF,
-        help="off: each process imports torch itself, and may set variables before",
+        help="off: each process imports torch itself, and may set environment variables first",
     )
-    add("--nnodes", default="", help="number of nodes, if no variable has it; MIN:MAX: elastic")
+    add(
+        "--nnodes",
+        default="",
+        help=("number of nodes, if no variable of the platform sets it; MIN:MAX: elastic"),
+    )
     add("--node-rank", default="", help="with --nnodes: rank of this node, from 0")
     add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")
     add("--master-port", default="", help="with --nnodes: a free port of node 0; default: 29500")
     add("--rdzv-id", default="", help="with --nnodes: a unique name of the job")
     add("--rdzv-backend", default="", help="accepted for torchrun; has no effect")
-    add("--standalone", action="store_true", help="one node; ignores the variables")
+    add("--standalone", action="store_true", help="run on one node, and ignore the platform's variables")
     parser.add_argument("-m", "--module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, or with -m the module")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")

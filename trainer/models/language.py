@@ -76,7 +76,7 @@ def _prepare(
             f"--data {spec} has bytes separated by newlines: --document-masks can't tell documents apart"
         )
     if info.tokens <= context:
-        raise DataError(f"--data {spec} has {info.tokens} tokens, but one window has {context + 1}")
+        raise DataError(f"--data {spec} has {info.tokens} tokens, but one window needs {context + 1}")
     return tokens, None
 
 

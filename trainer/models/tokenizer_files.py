@@ -33,7 +33,7 @@ def copy_tokenizer(out: Path, config: dict[str, Any]) -> str:
     if is_bytes(spec):
         spec = tokenizer_of(weights) if weights else ""
     if not spec:
-        return "the run had bytes as tokens"
+        return "the run used bytes as tokens"
     path = local_path(spec)
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():

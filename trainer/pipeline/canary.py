@@ -35,11 +35,11 @@ class CanaryCheck:
     def problem(self, max_error_rate: float, max_latency: float) -> str:
         """Return why the canary fails the check, or "" if there is no problem."""
         if self.errors > max_error_rate * self.requests:
-            return f"{self.errors} of {self.requests} predictions failed, the last: {self.last_error}"
+            return f"{self.errors} of {self.requests} predictions failed; the last error: {self.last_error}"
         if not self.canary:
-            return f"the canary answered none of {self.requests} predictions"
+            return f"the canary answered none of the {self.requests} predictions"
         if self.latency > max_latency:
-            return f"the canary answers in {self.latency:.3f} s, not within {max_latency:g} s"
+            return f"the canary must answer within {max_latency:g} s, not {self.latency:.3f} s"
         return ""
 
 

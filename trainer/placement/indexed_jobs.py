@@ -80,8 +80,8 @@ def _count(env: Mapping[str, str], kind: str) -> int:
     name, text = read_first(env, *_COUNTS)
     if not text:
         raise TopologyError(
-            f"the number of training pods of this {kind} is unknown: set NNODES in the manifest to its "
-            "completions (of a JobSet replicas times completions)"
+            f"the number of training pods of this {kind} is unknown: set NNODES in the manifest to "
+            "its completions (for a JobSet, replicas times completions)"
         )
     count = read_integer(env, name)
     if count < 1:

@@ -65,8 +65,8 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
             f"{style}), and torch shards only single linear layers; {way_out}"
         )
     raise UsageError(
-        f"--tensor-parallel {size}: the model's plan has {style} for {layers}, a style that torch lacks; "
-        f"{way_out}"
+        f"--tensor-parallel {size}: the model's plan gives {layers} the style {style}, which torch "
+        f"lacks; {way_out}"
     )
 
 

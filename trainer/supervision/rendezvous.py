@@ -317,7 +317,7 @@ class RendezvousLeader:
             for message in messages:
                 self._handle(rank, message)
         except ProtocolError as error:
-            self._refuse(follower, f"node {rank} sent a wrong message: {error}")
+            self._refuse(follower, f"node {rank} sent an invalid message: {error}")
 
     def _handle(self, rank: int, message: dict[str, Any]) -> None:
         if "join" in message:
@@ -397,7 +397,7 @@ class Follower:
         if self._refused:
             return f"node 0 at {top.address}:{top.port} refused this node: {self._refused}"
         if self._leader is not None:
-            return f"node 0 at {top.address}:{top.port} did not get all nodes together"
+            return f"node 0 at {top.address}:{top.port} did not gather all nodes"
         return f"node 0 was not reached at {top.address}:{top.port} (this is node {top.node_rank})"
 
     def poll(self) -> AttemptEnd | None:
@@ -441,7 +441,7 @@ class Follower:
             for message in messages:
                 self._handle(leader, message)
         except ProtocolError as error:
-            self._refused = f"the leader sent a wrong message: {error}"
+            self._refused = f"the leader sent an invalid message: {error}"
             leader.close()
         if leader.closed and not leader.is_authentic:
             self._refused = leader.problem or CLOSED_UNPROVED

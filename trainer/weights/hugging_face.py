@@ -77,8 +77,8 @@ class RandomWeights:
             for name, weight in unit_weights.items():
                 if whole[name].isnan().any():
                     raise UsageError(
-                        f"--weights: {type(self._model).__name__} has no random value for {name}; give a "
-                        "folder with weights"
+                        f"--weights: {type(self._model).__name__} has no initial value for {name}; "
+                        "use a folder with weights"
                     )
                 copy_part(whole[name], weight)
 

@@ -337,8 +337,8 @@ _TASK = (
 
 _COMPARE = (
     _act("compare.all", "a", "all", "Show all lines, or only differing lines", footer=True),
-    _act("compare.first", "A", "open A", "Open the run A", footer=True),
-    _act("compare.second", "B", "open B", "Open the run B", footer=True),
+    _act("compare.first", "A", "open A", "Open run A", footer=True),
+    _act("compare.second", "B", "open B", "Open run B", footer=True),
     _act("compare.filter", "slash", "find", "Show the lines that contain a text", footer=True),
     _act("compare.copy", "y", "copy", "Copy the line", footer=True, when=("line",)),
     _act("compare.back", "escape", "back", "Clear the search, then back", footer=True),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tui.actions.action import Action, act
 
 ACTIONS: tuple[Action, ...] = (
-    act("studies.open", "enter", "open", "Open its tasks or trials", when=("job",)),
+    act("studies.open", "enter", "open", "Open the job's tasks or trials", when=("job",)),
     act("studies.launch", "l", "launch", "Choose a profile to launch"),
-    act("studies.mark", "space", "mark", "Mark or unmark it", when=("job",)),
+    act("studies.mark", "space", "mark", "Mark or unmark the job", when=("job",)),
     act(
-        "studies.cancel", "c", "cancel", "Cancel it, or the marked jobs", operation="job.cancel",
+        "studies.cancel", "c", "cancel", "Cancel the job, or the marked jobs", operation="job.cancel",
         confirm=True, needs="jobs.cancel", key_only=True, when=("job",), many=True,
     ),
     act("studies.compare", "P", "compare", "Show the differences between the two marked runs",

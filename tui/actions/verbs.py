@@ -6,7 +6,7 @@ from tui.actions.action import Action
 
 ACTIONS: tuple[Action, ...] = (
     Action(
-        "verb.profiles_import", "", "import", "Write a profile of a file, a command or a job", "verb", "",
+        "verb.profiles_import", "", "import", "Write a profile from a file, a command or a job", "verb", "",
         operation="profile.import",
     ),
     Action(

@@ -191,7 +191,7 @@ class GroupBackend(Backend):
 
     def _error_of(self, member: Backend) -> BackendError:
         name = member.info.name
-        return self._errors.get(name) or Unavailable(f"{name} is being connected to.")
+        return self._errors.get(name) or Unavailable(f"vxtui is connecting to {name}.")
 
     async def find_jobs(self, reference: str) -> list[Job]:
         """Return the jobs of every member that match a user's reference. A matching id or full resource name

@@ -31,7 +31,7 @@ async def decompressed(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
 
     encoding = reply.headers.get("content-encoding", "identity").lower()
     if encoding not in {"gzip", "identity"}:
-        raise httpx.DecodingError(f"the reply must be compressed with gzip; it is with {encoding[:40]!r}")
+        raise httpx.DecodingError(f"the reply must be compressed with gzip, not {encoding[:40]!r}")
     decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
     async for raw in reply.aiter_raw():
         left = raw

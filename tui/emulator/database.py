@@ -278,8 +278,8 @@ class Database:
             db.executescript(f"BEGIN; {_UPGRADES[version]} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise DatabaseError(
-                f"{self.path} was written by another version of vxtui (layout {version}, this one reads "
-                f"{VERSION}); use that version, or choose another state directory"
+                f"{self.path} was written by another version of vxtui (layout {version}, but this "
+                f"version reads {VERSION}); use that version, or choose another state directory"
             )
 
     def _close(self) -> None:

@@ -128,8 +128,9 @@ class StateDir:
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise StateDirError(
-                f"{folder} must be a folder that only you can enter; it is for the sockets of {self.root}, "
-                "whose path is too long for a Unix socket. Remove it, or choose a shorter state directory"
+                f"{folder} must be a folder that only you can enter: it holds the sockets of "
+                f"{self.root}, whose path is too long for a Unix socket. Remove the folder, or choose "
+                "a shorter state directory"
             )
         return folder / hashlib.sha256(os.fsencode(self.root.resolve())).hexdigest()[:16]
 

@@ -8,7 +8,7 @@ from tui.kinds.kind import Kind, KindAction, Words
 _SERVICE = "tui.backends.kubernetes.jobs.service:KubernetesJobs"
 _SUSPEND = (
     KindAction(
-        "suspend", "X", "suspend", "End its pods but keep the job, so that it can be resumed",
+        "suspend", "X", "suspend", "End the job's pods, and keep the job for a later resume",
         operation="job.suspend", confirm=True, footer=False,
     ),
     KindAction(

@@ -19,7 +19,7 @@ PIPELINE_JOB = Kind(
             "rerun",
             "r",
             "rerun",
-            "Run it again; succeeded tasks come from the cache",
+            "Run the pipeline again; succeeded tasks come from the cache",
             operation="job.rerun",
             confirm=True,
         ),

@@ -26,7 +26,7 @@ ALWAYS_IGNORED = (
     ".DS_Store",
 )  # fmt: skip
 _BLOCK = 1024 * 1024
-_SCRIPT_FIX = "Remove it from the ignore file or from package.exclude."
+_SCRIPT_FIX = "Remove the path from the ignore file or from package.exclude."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _resolved(path: Path, fix: str) -> Path:
 
 def _file(root: Path, path: Path) -> Path:
     """Return the file to pack. A link to a file of the folder is packed as the target."""
-    fix = "Add it to .gcloudignore or package.exclude, or copy the target."
+    fix = "Add the link to .gcloudignore or package.exclude, or copy the target."
     target = _resolved(path, fix)
     if path.is_symlink() and not target.is_relative_to(root):
         raise PackagingError(f"{path} is a link to {target}, outside the folder.", fix)
@@ -169,7 +169,7 @@ def _check_start(package: Package, root: Path, names: Sequence[str]) -> None:
         raise PackagingError(f"The {subject} is excluded from the package.", _SCRIPT_FIX)
     near = ", ".join(name for name in names if name.endswith((".py", ".sh")))[:200]
     raise PackagingError(
-        f"The {subject} is not in {root}.", f"There are {near}." if near else "It has no scripts."
+        f"The {subject} is not in {root}.", f"There are {near}." if near else "The folder has no scripts."
     )
 
 

@@ -32,7 +32,9 @@ async def find_builder(requested: str = "auto") -> str:
             return builder
     if requested == "auto":
         return ""
-    raise PackagingError(f"{requested} can't build an image here: {why}.", "Start it, or omit package.build.")
+    raise PackagingError(
+        f"{requested} can't build an image here: {why}.", ("Start the builder, or omit package.build.")
+    )
 
 
 async def _ask(program: str) -> str:

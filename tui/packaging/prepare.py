@@ -94,7 +94,7 @@ async def plan_package(order: PackageRequest) -> PackagePlan:
     if target.local and package.build in BUILDERS:
         raise PackagingError(
             f"package.build must be auto on the emulator, which runs no containers (is {package.build}).",
-            "Omit it, or write build: auto, which makes a source distribution here.",
+            "Omit package.build, or write build: auto, which makes a source distribution here.",
         )
     if builder:
         task = PackagedTask(image_uri(package.image, source.digest), is_image=True)

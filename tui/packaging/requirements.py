@@ -47,13 +47,13 @@ def read_requirements(
     return requirements
 
 
-_ENV = "Set it in the pool's env: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."
+_ENV = "Set PIP_INDEX_URL, PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS in the pool's env."
 _CONSTRAINTS = "Write the versions into the requirements themselves."
 _OPTIONS = {
     "-c": _CONSTRAINTS,
     "--constraint": _CONSTRAINTS,
-    "-e": "Put the folder below path: it is importable then.",
-    "--editable": "Put the folder below path: it is importable then.",
+    "-e": "Put the folder below path, which makes it importable.",
+    "--editable": "Put the folder below path, which makes it importable.",
 }
 
 

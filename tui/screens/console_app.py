@@ -371,7 +371,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.notify(not_connected(self), severity="warning", markup=False)
         else:
             self._to_open = (self.screen, name, replica)
-            self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
+            self.notify(f"The job opens as soon as {plain(self.context_name)} is reached.", markup=False)
 
     def _kind_of(self, name: str) -> Kind:
         """Return the kind of a job. For a job that is not listed yet, the names of the services decide."""

@@ -37,7 +37,7 @@ VERBS = {
     "resume": ("tui.verbs.job_changes", "Resume a suspended job."),
     "scale": ("tui.verbs.job_changes", "Change the number of workers of a job in a cluster."),
     "rerun": ("tui.verbs.job_changes", "Run a pipeline again; succeeded tasks come from the cache."),
-    "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of one."),
+    "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of a model."),
     "endpoints": ("tui.verbs.serving.verbs", "List endpoints; deploy, split the traffic, roll back."),
     "schedules": ("tui.verbs.schedules.verbs", "List, create, pause, resume and delete schedules."),
     "resources": ("tui.verbs.resources.verbs", "List, create, reboot and delete persistent resources."),

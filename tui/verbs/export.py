@@ -28,7 +28,7 @@ from tui.verbs.run import READS, Run, VerbFailure, assigned, check_regions, find
     "--region", metavar="REGION", help="Export for this region instead of the job's or the profile's."
 )
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
-@click.option("--reveal", is_flag=True, help="Include secrets; by default, placeholders take their places.")
+@click.option("--reveal", is_flag=True, help="Include secrets; by default, placeholders replace them.")
 @verb(READS)
 async def export(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -113,7 +113,7 @@ class Asked:
         )
 
     async def _of_job(self, source: str, values: Mapping[str, str], no_profile: NoProfile) -> Exported:
-        fix = "`vxtui profiles list` lists the profiles, `vxtui jobs` the jobs."
+        fix = "`vxtui profiles list` lists the profiles; `vxtui jobs` lists the jobs."
         if "/" in source and not source.startswith(("projects/", "clusters/")):
             raise VerbFailure(str(no_profile), fix=fix, code="NOT_FOUND", exit_code=3) from no_profile
         try:

@@ -166,7 +166,7 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     progress = target.progress if isinstance(read, BackendError) else read
     if isinstance(read, BackendError):
         # Everything else is known; only the log's progress is missing.
-        note(sentences(f"The progress in its log can't be read: {read.message}", read.fix))
+        note(sentences(f"The progress in the job's log can't be read: {read.message}", read.fix))
     target = replace(target, progress=progress)
     target = with_silence(target, target.silence, datetime.now(UTC))
     diagnosis = diagnosis or diagnosis_of(target)

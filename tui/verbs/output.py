@@ -66,7 +66,7 @@ def crash(error: BaseException) -> int:
     words = plain(mask_text(str(error)))[:200]
     message = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."
     return print_error(
-        "INTERNAL", message, "Please report it with that file.", 5, as_json="--json" in sys.argv
+        "INTERNAL", message, "Please report the failure with that file.", 5, as_json="--json" in sys.argv
     )
 
 

@@ -418,8 +418,8 @@ def runner_of(job: Job, tab: str) -> str:
     runner = job.logged_as if tab == "logs" else job.runner
     if not runner:
         raise VerbFailure(
-            f"{job.display_name} has no log and no metrics; the jobs of its tasks have them.",
-            fix=f"`vxtui tasks {job.id}` names them.",
+            f"{job.display_name} has no log and no metrics; the jobs of its tasks have a log and metrics.",
+            fix=f"`vxtui tasks {job.id}` lists the jobs.",
             code="FAILED_PRECONDITION",
             exit_code=1,
         )
@@ -431,7 +431,7 @@ async def confirmed(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise VerbFailure("There is no terminal for the question.", fix="Add --yes.", code="USAGE")
+        raise VerbFailure("The question needs a terminal.", fix="Add --yes.", code="USAGE")
     ask: Callable[[], bool] = functools.partial(click.confirm, question, default=False, err=True)
     # A thread that waits for the terminal can't be cancelled.
     with ending_at_once():

@@ -42,7 +42,7 @@ async def tasks(run: Run, job: str) -> None:
         return
     if not ordered:
         noun = kind_of(target).words.noun
-        reason = "the service has created none yet" if target.composite else f"a {noun} runs by itself"
+        reason = "the service has created no tasks yet" if target.composite else f"a {noun} runs by itself"
         note(f"{target.display_name} has no tasks: {reason}.")
         return
     if study.goal:

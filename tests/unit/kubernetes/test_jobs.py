@@ -310,7 +310,7 @@ def test_a_suspended_job_says_when_it_ran_and_how_it_goes_on() -> None:
     found = job(obj)
     assert found.start_time is not None and found.duration(found.start_time) is None
     diagnosis = diagnosis_of(found)
-    assert diagnosis is not None and diagnosis.fix == "Resume it: U, `vxtui resume bert`."
+    assert diagnosis is not None and diagnosis.fix == "Resume the job: U, or `vxtui resume bert`."
     assert diagnosis.on_screen == "Resume it: U."
     assert "costs nothing now" in missing(replace(found, nodes=(NodeShare("n1-standard-4", "us-central1"),)))
 

@@ -218,7 +218,7 @@ def test_the_import_of_a_file_keeps_it_and_drops_what_a_cluster_fills() -> None:
     text = f"{CONFIG}---\n{JOB}status: {{conditions: []}}\n"
     found = from_text(text, "f.yaml", lambda name: ConfigFile("", name))
     assert (found.name, found.text) == ("bert", f"{CONFIG}---\n{JOB}")
-    assert found.notes == ("[1].status left out: only the cluster fills it",)
+    assert found.notes == ("left out [1].status: only the cluster sets these fields",)
     assert from_text(JOB, "f.yaml", lambda name: ConfigFile("", name)).text == JOB
 
 

@@ -141,7 +141,7 @@ def test_a_node_that_goes_away_near_to_the_end_of_its_pod() -> None:
     events.node("node-1", "Shutdown", 45)
     found = read(events)
     assert "18:00:50 UTC: node preempted (GKE Spot), exit code 143" in found.reason
-    assert found.diagnosis.fix.startswith("It runs again, from its last checkpoint")
+    assert found.diagnosis.fix.startswith("The job runs again, from its last checkpoint")
 
 
 def test_an_eviction_of_long_ago_does_not_explain_a_later_failure() -> None:

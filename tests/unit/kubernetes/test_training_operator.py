@@ -94,7 +94,7 @@ def test_a_name_that_its_services_can_not_have_is_said_of_the_job(cluster: Clust
     job = cluster.get("pytorchjobs", name, GROUP, "v1")
     (said,) = waits_for(job, events=wait_events(events, ("default", "PyTorchJob", name), []))
     assert said.short == "FailedCreateService" and "must be no more than 63 characters" in said.words
-    assert said.step.startswith("Launch it again with a shorter name")
+    assert said.step.startswith("Launch the job again with a shorter name")
 
 
 @pytest.mark.parametrize(("policy", "left"), [("None", 3), ("Running", 1), ("All", 0)])

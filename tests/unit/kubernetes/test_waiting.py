@@ -16,7 +16,7 @@ LACKS_GPU = (
 TAINT = "0/4 nodes are available: 4 node(s) had untolerated taint {cloud.google.com/gke-spot: true}."
 
 
-WAIT_FOR_GPUS = "Wait until GPUs are free, or request fewer, or another node pool."
+WAIT_FOR_GPUS = "Wait until GPUs are free, request fewer, or use another node pool."
 
 
 def queued(**metadata: str) -> dict[str, Any]:
@@ -45,11 +45,11 @@ SEVERAL = (
 QUEUE = [
     (None, "Kueue has not processed it yet.", "Check that this LocalQueue exists."),
     (workload(), "In the queue team-a: not processed yet.", ""),
-    (workload(active=False), "it is deactivated.", "Resume it to queue it again."),
+    (workload(active=False), "it is deactivated.", "Resume the job to queue it again."),
     (
         workload(says("QuotaReserved", "False", "couldn't assign flavors to pod set: insufficient "
                       "unused quota for nvidia.com/gpu in flavor a100, 8 more needed")),
-        "8 more needed.", "It starts when other jobs end; or request fewer machines, or use another queue.",
+        "8 more needed.", "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", "request > maximum capacity (16 > 8)")),
@@ -59,7 +59,7 @@ QUEUE = [
     (
         workload(says("QuotaReserved", "False", SEVERAL)),
         "pod set master: insufficient unused quota for gpu in flavor spot, 8 more needed.",
-        "It starts when other jobs end; or request fewer machines, or use another queue.",
+        "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", f"{SEVERAL}; {NEVER}")),
@@ -73,7 +73,7 @@ QUEUE = [
     (workload(says("QuotaReserved", "True")), "its quota is reserved; waiting for admission.", ""),
     (
         workload(says("Evicted", "True", "Preempted to accommodate a workload", "Preempted")),
-        "after an eviction: Preempted: Preempted to accommodate a workload. It will be admitted again.", "",
+        "after an eviction: Preempted: Preempted to accommodate a workload. The job will be admitted again.", "",
     ),
 ]  # fmt: skip
 
@@ -118,7 +118,9 @@ def test_pods_without_a_node_are_told_once() -> None:
     assert said == (Wait(f"2 of 3 pods have no node: {LACKS_GPU}", WAIT_FOR_GPUS, "no node has enough gpu"),)
     spot = "cloud.google.com/gke-spot"
     assert waits_for(pytorch(), [unscheduled(0, TAINT)]) == (
-        Wait(f"A pod has no node: {TAINT}", f"Give it a toleration for {spot}.", f"no node without {spot}"),
+        Wait(
+            f"A pod has no node: {TAINT}", f"Give the pod a toleration for {spot}.", f"no node without {spot}"
+        ),
     )
     both = f"2 node(s) didn't match Pod's node affinity/selector, {TAINT}"
     assert waits_for(pytorch(), [unscheduled(0, both)])[0].step.endswith(
@@ -134,7 +136,7 @@ def test_a_long_reason_ends_with_an_ellipsis() -> None:
 def test_a_gang_that_is_not_complete() -> None:
     group = {"spec": {"minMember": 4}, "status": {}}
     assert waits_for(pytorch(), [unscheduled(0, TAINT)], pod_group=group)[0].words == (
-        "Its pods start together: 4 are needed, 0 have a node."
+        "The pods start together: 4 are needed, 0 have a node."
     )
     assert waits_for(pytorch(), [pod("m", 0, kind="master")], pod_group=group) == ()
 

@@ -427,7 +427,7 @@ async def test_a_job_whose_pods_are_not_listed_yet_says_so_until_they_are() -> N
         running.faults.add({"resource": "pods", "verb": "list", "kind": "error", "code": 500})
         service = opened.jobs["pytorch_job"]
         found = (await listed(service))["bert"]
-        assert "Its pods are unknown: Can't list" in found.reason
+        assert "The job's pods are unknown: Can't list" in found.reason
         running.faults.clear()
 
         async def known() -> bool:

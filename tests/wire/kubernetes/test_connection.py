@@ -208,7 +208,7 @@ async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", running.url.rpartition(":")[2])
         calls = ClusterConnection(KubeconfigCluster())
-        found = await calls.request("GET", "/version", action="ask for the version")
+        found = await calls.request("GET", "/version", action="read the cluster's version")
         assert "gitVersion" in found
         assert (calls.login.cluster, calls.login.namespace) == ("in-cluster", "team")
         await calls.aclose()
@@ -227,7 +227,7 @@ async def test_another_authority_is_said_in_words(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(tempfile, "tempdir", str(written))
         calls = ClusterConnection(KubeconfigCluster(str(tmp_path / "k")))
         with pytest.raises(Unavailable, match="certificate of the server") as refused:
-            await calls.request("GET", "/version", action="ask for the version", patience=0.0)
+            await calls.request("GET", "/version", action="read the cluster's version", patience=0.0)
         assert "certificate authority" in refused.value.fix
         await calls.aclose()
         # What kr8s wrote for the kubeconfig's data is removed: a private key may be among it.

@@ -55,7 +55,7 @@ async def test_a_token_of_the_plugin_reaches_the_cluster(
         monkeypatch.setattr(gke, "kubeconfig", lambda name, cluster: made)
         connection = ClusterConnection(GkeCluster(NAME, answers(200, {}, asked)))
         await connection.open()
-        version = await connection.request("GET", "/version", action="ask for the version")
+        version = await connection.request("GET", "/version", action="read the cluster's version")
         await connection.aclose()
     assert asked == [f"https://container.googleapis.com/v1/{NAME}"] and seen == ["Bearer t-1"]
     assert version == {"gitVersion": "v1.34.1-gke.1"}

@@ -177,7 +177,7 @@ async def test_what_a_webhook_refuses_is_no_missing_permission(name: str) -> Non
         assert [found[id].status for id in ("served", "permissions")] == [CheckStatus.OK, CheckStatus.OK]
         refused = problem(found, "dry-run")
         assert refused.fatal and "denied the request: metadata.name: Invalid value" in refused.sentence
-        assert refused.fix == "Give it a name that the cluster accepts."
+        assert refused.fix == "Use a name that the cluster accepts."
         with pytest.raises(InvalidRequest, match="denied the request") as raised:
             await opened.jobs["pytorch_job"].create(
                 LaunchRequest("default", MANIFEST.resource(pytorch(name)))

@@ -101,7 +101,7 @@ class PeerCopies:
             shutil.rmtree(folder, ignore_errors=True)
             partial.rename(folder)
         except PeerError as error:
-            return f"node {copy.holder} did not send it: {error}"
+            return f"node {copy.holder} did not send the checkpoint: {error}"
         except OSError as error:
             return f"{folder} can't be written: {error.strerror or error}"
         finally:
@@ -128,7 +128,7 @@ class PeerCopies:
             manifest = read_manifest(connection.answer().get("manifest"))
             check_part(manifest, self._group.node_rank)
             if manifest.files != expected.files:
-                raise PeerError("its files differ from those it listed")
+                raise PeerError("the sent files differ from the listed files")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             for name, file in manifest.files.items():

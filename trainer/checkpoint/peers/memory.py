@@ -26,8 +26,8 @@ class FreeMemory:
         if size <= self.available - reserved:
             return ""
         return (
-            f"{_amount(size)} do not fit: {_amount(self.available)} of {_amount(self.total)} of memory are "
-            f"free, and {_amount(reserved)} stay so"
+            f"{_amount(size)} do not fit: {_amount(self.available)} of {_amount(self.total)} of "
+            f"memory are free, and {_amount(reserved)} must stay free"
         )
 
 

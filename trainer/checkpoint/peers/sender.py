@@ -77,9 +77,9 @@ class Sender:
         step = manifests.step_of(folder)
         emit(
             "peer_copy",
-            f"checkpoint {step} is not copied to node {target.node}'s memory yet: {problem}. Without a copy "
-            "there, it is lost with this node's disk unless it is uploaded; the trainer tries again, and "
-            "--peer-copies 0 makes no copies",
+            f"checkpoint {step} is not copied to node {target.node}'s memory yet: {problem}. Without "
+            "that copy, the checkpoint is lost with this node's disk unless it is uploaded. The "
+            "trainer tries again; --peer-copies 0 turns copies off",
             severity="WARNING",
             step=step,
             node=target.node,

@@ -54,7 +54,7 @@ class PeerStoreServer:
         self._before = (settings.node - 1) % settings.nodes
         """The node whose copies this store holds."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        self._rejections = RejectionLog("checkpoint", "the peer may not see the peer copies")
+        self._rejections = RejectionLog("checkpoint", "the peer may not read the copies")
         self._receives: PeerConnection | None = None
         """The connection that is currently sending a copy; None if there is none."""
 

@@ -90,4 +90,4 @@ def read_manifest(text: object) -> Manifest:
     try:
         return Manifest.from_json(str(text))
     except (CheckpointError, ValueError, KeyError, TypeError) as error:
-        raise PeerError(f"its manifest can't be read: {error}") from error
+        raise PeerError(f"the copy's manifest can't be read: {error}") from error

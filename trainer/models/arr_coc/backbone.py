@@ -95,7 +95,7 @@ def select_attention(
         if capability is None
         else "the weights have 32 bits"
         if not half
-        else "the GPU must have compute capability 8.0 for flash-attn"
+        else "flash-attn needs compute capability 8.0 or higher"
         if capability < (8, 0)
         else "flash-attn is not installed"
     )

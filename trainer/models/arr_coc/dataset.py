@@ -154,7 +154,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
     """
     try:
         if not isinstance(value, dict):
-            raise TypeError("it is not an object")
+            raise TypeError("the value is not an object")
         name = str(value["image"])
         answers = value["answers"] if "answers" in value else [value["answer"]]
         if not isinstance(answers, list) or not answers:

@@ -93,7 +93,7 @@ def _to_rgb(image: Any) -> Any:
     from PIL import Image, ImageOps  # noqa: PLC0415
 
     if image.mode in {"I", "F"}:
-        raise DataError(f"its pixels have mode {image.mode}: convert them to 8 bits")
+        raise DataError(f"the pixels have mode {image.mode}: convert the image to 8 bits")
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image).astype(np.uint32) // 257).astype(np.uint8))

@@ -75,7 +75,8 @@ class Prompts:
         self._head, self._tail, self._end = list(encode(head)), list(encode(tail)), list(encode(end))
         if self._head.count(image_token) != 1 or image_token in self._tail:
             raise UsageError(
-                "the chat template of --tokenizer has no position for one image: use a Qwen3-VL's"
+                "the chat template of --tokenizer has no position for one image: use the tokenizer of "
+                "a Qwen3-VL"
             )
         needed = len(self._head) + len(self._tail) + len(self._end) + 1
         if length < needed:
@@ -92,7 +93,7 @@ class Prompts:
             list(self._encode(answer.strip())),
         )
         if self._image_token in (*question_tokens, *answer_tokens):
-            raise DataError(f"the text has a placeholder for an image, {IMAGE!r} or a part of it")
+            raise DataError(f"the text contains the image placeholder {IMAGE!r} or a part of it")
         fixed = len(self._head) + len(self._tail)
         reply = [*answer_tokens, *self._end][: self._length - fixed]
         question_tokens = question_tokens[

@@ -30,7 +30,7 @@ _SUPPORTED = (
 """Top-level keys that the engine uses when our loop drives it. The last two concern its log, which is not
 shown."""
 _BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-_OWN_LOOP = "is not used here: the trainer has its own"
+_OWN_LOOP = "is not used here: the trainer has its own loop"
 _REFUSED = {
     "optimizer": "is set by --learning-rate and other flags",
     "scheduler": "is set by --warmup and --steps",

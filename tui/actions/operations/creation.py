@@ -84,7 +84,7 @@ async def _after_interrupt(service: JobService, request: LaunchRequest, creating
             return job
     sent = sent_launch(request)
     existence = (
-        f"no job with the label {sent.label} is there yet, but it may still appear"
+        f"no job with the label {sent.label} exists yet, but one may still appear"
         if seen
         else "whether the job exists is unknown, because the service does not answer now"
     )

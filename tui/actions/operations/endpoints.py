@@ -80,8 +80,8 @@ class EndpointOperations:
             changed = await self._backend.serving.split(endpoint.name, percents, endpoint.etag)
         except (SplitError, BackendError) as error:
             raise OperationError(
-                f"It is deployed and costs money, but gets no requests: {error}",
-                fix="Send requests to it, or undeploy it.",
+                f"The model is deployed and costs money, but gets no requests: {error}",
+                fix="Send requests to the model, or undeploy it.",
                 code="FAILED_PRECONDITION",
                 exit_code=1,
             ) from error
@@ -110,7 +110,7 @@ class EndpointOperations:
             if share and len(now.deployed) > 1:
                 raise OperationError(
                     f"Version {gone.version} gets {share} % of the requests.",
-                    fix="Send them to another version first.",
+                    fix="Send the requests to another version first.",
                     code="FAILED_PRECONDITION",
                     exit_code=1,
                 )
@@ -126,7 +126,7 @@ class EndpointOperations:
             raise OperationError(
                 f"No earlier split of {endpoint.display_name} is known here: vxtui has changed none, "
                 "or every change was rolled back.",
-                fix="Set the split itself.",
+                fix="Set the split explicitly.",
                 code="FAILED_PRECONDITION",
                 exit_code=1,
             )
@@ -134,7 +134,7 @@ class EndpointOperations:
         if shares(percents_of(endpoint)) != shares(after):
             raise OperationError(
                 f"The split of {endpoint.display_name} was changed elsewhere since vxtui changed it.",
-                fix="Set the split itself.",
+                fix="Set the split explicitly.",
                 code="FAILED_PRECONDITION",
                 exit_code=1,
             )

@@ -177,13 +177,13 @@ class JobOperations:
             try:
                 launched = await self._backend.jobs[entry.kind].launched(request)
             except BackendError as error:
-                yield f"{about}. Whether its job exists is not known: {error.message} {request.look_first}"
+                yield f"{about}. Whether its job exists is unknown: {error.message} {request.look_first}"
                 continue
             if launched is not None:
                 await runner.settle(replace(entry, target=launched.name), "done")
                 yield f"{about}; its job exists: {launched.display_name} ({launched.id})."
             elif runner.journal.now() - asked_at < MAY_APPEAR:
-                yield f"{about}; no job with the label {request.label} is there yet. {request.look_first}"
+                yield f"{about}; no job with the label {request.label} exists yet. {request.look_first}"
             else:
                 await runner.settle(entry, "failed")
                 yield f"{about}; no job with the label {request.label} exists: nothing was created."

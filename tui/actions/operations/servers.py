@@ -48,7 +48,7 @@ class ManagedServer:
             return await asyncio.to_thread(admin_call, state, request)
         except AdminError as error:
             exit_code = _EXIT_CODES.get(error.code, 2)
-            fix = f"`{state.COMMAND} logs` has its log." if exit_code == 5 else ""
+            fix = f"`{state.COMMAND} logs` shows its log." if exit_code == 5 else ""
             raise OperationError(str(error), fix=fix, code=error.code, exit_code=exit_code) from error
 
 

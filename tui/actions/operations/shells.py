@@ -14,9 +14,9 @@ Attach = Callable[[ShellSession], Awaitable[ShellEnd]]
 """Function that connects a session with the user's terminal until the session ends."""
 IN_THE_BROWSER = "This service can't run commands in a replica; its shell opens in the browser"
 ENABLE = (
-    "Switch on `web shell` in the profile's form (enableWebAccess: true) and launch again. The image needs "
-    "bash, and you aiplatform.customJobs.create, get and cancel; for a service account of your own also "
-    "iam.serviceAccounts.actAs on it."
+    "Switch on `web shell` in the profile's form (enableWebAccess: true) and launch again. The image "
+    "needs bash. You need the permissions aiplatform.customJobs.create, get and cancel, and for a "
+    "service account of your own also iam.serviceAccounts.actAs on it."
 )
 
 

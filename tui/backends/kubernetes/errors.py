@@ -88,7 +88,9 @@ def from_status(status: Mapping[str, Any], action: str) -> BackendError:
         return NotFound(message, fix="`vxtui jobs` lists the existing jobs.")
     if code == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-        fix = "Give it another name." if kind is AlreadyExists else "It has changed: try again."
+        fix = (
+            "Give the object another name." if kind is AlreadyExists else "The object has changed: try again."
+        )
         return kind(message, fix=fix)
     if code == 410:
         return Expired(message)
@@ -180,7 +182,7 @@ def _admission_fix(words: str) -> str:
             "Change the fields that the message names. The cluster's administrator knows the admission rules."
         )
     if field["field"] == "metadata.name":
-        return "Give it a name that the cluster accepts."
+        return "Use a name that the cluster accepts."
     return f"Change {field['field']} as the message says."
 
 

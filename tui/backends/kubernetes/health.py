@@ -44,7 +44,7 @@ async def _version(cluster: ConnectedCluster) -> ServiceHealth:
     scope = "all namespaces" if cluster.watch.scopes == (EVERYWHERE,) else ", ".join(cluster.watch.scopes)
     try:
         reply = await cluster.connection.request(
-            "GET", "/version", action="ask for the version", patience=3.0
+            "GET", "/version", action="read the cluster's version", patience=3.0
         )
     except BackendError as error:
         return ServiceHealth("cluster", False, error.message, error.fix)

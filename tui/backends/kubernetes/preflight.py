@@ -128,7 +128,7 @@ class ClusterPreflight(PreflightService):
             words = "; ".join(f"{name}: {text}" for name, text in fields_of) or error.message
             fix = error.fix or "Correct the field of the manifest that the server names."
             return Check("dry-run", CheckStatus.PROBLEM, f"the server refuses the job: {words}", fix)
-        return ok("dry-run", "the server accepts it (dryRun=All)")
+        return ok("dry-run", "the server accepts the job (dryRun=All)")
 
     async def _apply_on_trial(self, obj: Mapping[str, Any], namespace: str) -> None:
         of = await type_of(self._connection, obj)
@@ -164,7 +164,7 @@ class ClusterPreflight(PreflightService):
         )
         lines = change_lines(obj, launch.job)
         differs = f"it differs in {in_words(lines)}" if lines else "it is the same job"
-        sentence = f"there is a {of.kind} {launch.name} already; {differs}"
+        sentence = f"the {of.kind} {launch.name} exists already; {differs}"
         fix = f"Launch the job as {free}, or delete the other job."
         return _problem("name", sentence, fix, edits=(Edit(("displayName",), free),))
 
@@ -191,7 +191,7 @@ class ClusterPreflight(PreflightService):
         obj = await self._find(path, f"look for the {kind} {name}")
         if obj is None:
             sentence = f"the pods need the {kind} {name}, which does not exist in {namespace}"
-            return _problem(key, sentence, "Create it, or add it to the manifest.")
+            return _problem(key, sentence, "Create the object, or add it to the manifest.")
         if kind == "PersistentVolumeClaim" and at(obj, "status", "phase") == "Lost":
             return _problem(key, f"the volume of the claim {name} is lost")
         return [ok(key, f"the {kind} {name} exists")]
@@ -204,7 +204,7 @@ class ClusterPreflight(PreflightService):
         where = namespace if of.namespaced else ""
         if await self._find(of.path(where, name), f"look for the {kind} {name}") is None:
             names = sorted(await self._names(of, where))
-            fix = f"Name one of {', '.join(names)}." if names else f"Create a {kind}."
+            fix = f"Use one of {', '.join(names)}." if names else f"Create a {kind}."
             return _problem(key, f"the {kind} {name} does not exist", fix)
         return [ok(key, f"the {kind} {name} exists")]
 
@@ -239,14 +239,14 @@ class ClusterPreflight(PreflightService):
         cluster_queue = await self._kueue(f"clusterqueues/{above}", f"look for the ClusterQueue {above}")
         if cluster_queue is None:
             sentence = f"the ClusterQueue {above} of the LocalQueue {name} does not exist"
-            return _problem("queue", sentence, "Name another queue.")
+            return _problem("queue", sentence, "Use another queue.")
         stopped = fields(queue, "spec").get("stopPolicy") or fields(cluster_queue, "spec").get("stopPolicy")
         if stopped not in (None, "None"):
             return _problem("queue", f"the queue {name} is stopped ({stopped})", stops=False)
         over = over_quota(groups(launch.job), cluster_queue)
         if over:
-            sentence = f"the queue {name} never admits it: {'; '.join(over)} (ClusterQueue {above})"
-            return _problem("queue", sentence, "Request less, or name another queue.")
+            sentence = f"the queue {name} never admits the job: {'; '.join(over)} (ClusterQueue {above})"
+            return _problem("queue", sentence, "Request less, or use another queue.")
         waiting = at(queue, "status", "pendingWorkloads") or 0
         return [ok("queue", f"{name} of the ClusterQueue {above}, {waiting} waiting")]
 
@@ -256,7 +256,7 @@ class ClusterPreflight(PreflightService):
             sentence = f"the cluster has no Kueue: the queue {name} is ignored, and the job starts at once"
             return _problem("queue", sentence, f"Remove the label {QUEUE}.", stops=False)
         names = sorted(str(at(queue, "metadata", "name")) for queue in queues.get("items") or ())
-        fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
+        fix = f"Use one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
         return _problem("queue", f"the LocalQueue {name} does not exist in {namespace}", fix)
 
     async def _kueue(self, path: str, action: str) -> Any:

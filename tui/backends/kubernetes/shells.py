@@ -82,7 +82,7 @@ class KubernetesShells(ShellService):
             known = ", ".join(replica_.id for replica_ in job.replicas)
             if replica not in {known_replica.id for known_replica in job.replicas}:
                 raise NotFound(
-                    f"{job.display_name} has no replica {replica}. Its replicas: {known or 'none yet'}."
+                    f"{job.display_name} has no replica {replica}. The job's replicas: {known or 'none yet'}."
                 )
             raise FailedPrecondition(f"{replica} of {job.display_name} currently has no pod.")
         pod = pods[-1]
@@ -90,7 +90,7 @@ class KubernetesShells(ShellService):
         why = f"it waits: {waits}" if waits else "it has ended" if pod.over else "it has not started yet"
         raise FailedPrecondition(
             f"{replica} of {job.display_name} is not running: {why}.",
-            fix="A shell needs a running replica; `vxtui describe` shows their states.",
+            fix="A shell needs a running replica; `vxtui describe` shows the replicas' states.",
         )
 
 

@@ -237,7 +237,7 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     if isinstance(error, AttributeError | LookupError | RecursionError | TypeError | ValueError):
         problem = f"{type(error).__name__}: {error}"[:200]
         return Unavailable(
-            f"Can't {action}: the reply must be that of Cloud Storage ({problem}).", fix=PROXY_FIX
+            f"Can't {action}: the reply must come from Cloud Storage ({problem}).", fix=PROXY_FIX
         )
     if isinstance(error, OSError) and hasattr(error, "request"):  # an error of the HTTP library
         kind = type(error).__name__

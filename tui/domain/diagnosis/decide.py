@@ -457,7 +457,7 @@ class _Decision:
             sign.line.index if sign else None,
             0.9,
             "no",
-            "Nothing: it did not fail.",
+            "Nothing to do: the job did not fail.",
             "cancelled",
             evidence=self._shown(sign) if sign else [],
         )
@@ -600,7 +600,7 @@ _EMPTY = (
     "another processor, or its output is buffered (PYTHONUNBUFFERED=1)."
 )
 _READ_ON = (
-    "Nothing in the log tells why. Read its last lines, and the events of the replica that ended first."
+    "The log does not show the cause. Read its last lines, and the events of the replica that ended first."
 )
 
 

@@ -16,9 +16,9 @@ REPLICA = re.compile(
 _PREBUILT = frozenset({6, 9, 11, 15})
 """Codes that prebuilt containers report for signals (docs/facts/vertex.md 13.2)."""
 _PLACES = {
-    "local": "`dmesg` of this machine tells whether the kernel killed it",
+    "local": "`dmesg` of this machine shows whether the kernel killed it",
     "vertex": "Take a larger or highmem machine, or fewer data loader workers",
-    "cluster": "`kubectl describe pod` tells OOMKilled, an eviction or a preemption; raise the memory limit",
+    "cluster": "`kubectl describe pod` shows OOMKilled, an eviction or a preemption; raise the memory limit",
     "": "Look for the kernel's OOM record; take a larger or highmem machine",
 }
 
@@ -34,7 +34,7 @@ _SIGNALS = {
     ),
     7: (
         "died of a bus error ({name}), often because /dev/shm was too small", "memory-host", "change",
-        "Use num_workers=0 or the file_system sharing strategy, or give /dev/shm more room.",
+        "Use num_workers=0 or the file_system sharing strategy, or give /dev/shm more space.",
         "bus error", 0.55,
     ),
 }  # fmt: skip
@@ -98,9 +98,9 @@ def _exit(code: int, subject: str) -> Verdict:
         f"{subject} ended with code {code}: {explain_exit(code)}",
         family,
         retry=retry,
-        next="Check its command and arguments."
+        next="Check the command and its arguments."
         if family in {"image", "config-flag"}
-        else "Read its last lines.",
+        else "Read the last lines of its log.",
         short=f"exit {code}",
         confidence=0.45 if own == 2 else 0.6,
     )

@@ -23,28 +23,28 @@ CERTAIN = frozenset(
 _OTHER = {
     "ModuleNotFoundError": ("package", "no", "Build the package into the image."),
     "ImportError": ("package", "no", "Pin the versions that the code was written for."),
-    "FileNotFoundError": ("data", "no", "Check the path, and that the data is there for every replica."),
+    "FileNotFoundError": ("data", "no", "Check the path, and that every replica has the data."),
     "IsADirectoryError": ("data", "no", "Check the path."),
     "NotADirectoryError": ("data", "no", "Check the path."),
-    "UnicodeDecodeError": ("data", "no", "Mend or skip the file."),
-    "JSONDecodeError": ("data", "no", "Mend or skip the file."),
-    "ParserError": ("data", "no", "Mend or skip the file."),
-    "UnpicklingError": ("checkpoint", "change", "Resume from the checkpoint before it."),
-    "PermissionError": ("permission", "no", "Give the job's account the right to the path."),
+    "UnicodeDecodeError": ("data", "no", "Fix or skip the file."),
+    "JSONDecodeError": ("data", "no", "Fix or skip the file."),
+    "ParserError": ("data", "no", "Fix or skip the file."),
+    "UnpicklingError": ("checkpoint", "change", "Resume from the previous checkpoint."),
+    "PermissionError": ("permission", "no", "Give the job's account permission for the path."),
     "MemoryError": ("memory-host", "change", "Take a larger or highmem machine, or fewer loader workers."),
     "ConnectionRefusedError": (
         "network",
         "yes",
-        "Check that the other side runs, with its address and port.",
+        "Check that the other process runs, and check its address and port.",
     ),
     "ConnectionError": ("network", "yes", "Check the network of the replica; launch again."),
     "ConnectTimeout": ("network", "yes", "Check the network of the replica; launch again."),
-    "TimeoutError": ("timeout", "yes", "Check what it waited for; raise the timeout."),
-    "ValidationError": ("config-flag", "no", "Mend the value that the message names."),
-    "ArgumentError": ("config-flag", "no", "Mend the argument that the message names."),
-    "ConfigAttributeError": ("config-flag", "no", "Mend the key that the message names."),
+    "TimeoutError": ("timeout", "yes", "Check what the program waited for; raise the timeout."),
+    "ValidationError": ("config-flag", "no", "Fix the value that the message names."),
+    "ArgumentError": ("config-flag", "no", "Fix the argument that the message names."),
+    "ConfigAttributeError": ("config-flag", "no", "Fix the key that the message names."),
 }
-_ADVICE = "Mend the line that the traceback names."
+_ADVICE = "Fix the line that the traceback names."
 
 
 def exception_cause(evidence: Evidence) -> str:
@@ -71,6 +71,8 @@ def exception_family(evidence: Evidence) -> tuple[str, str, str]:
         return "code", "no", _ADVICE
     package = evidence.frames[-1].package if evidence.frames else ""
     advice = (
-        f"Read the traceback: it ends in the package {package}." if package else "Read the lines around it."
+        f"Read the traceback: it ends in the package {package}."
+        if package
+        else ("Read the lines around the error.")
     )
     return "code", "no", advice

@@ -161,11 +161,11 @@ def array_lines(text: str) -> list[LogLine]:
     try:
         entries = decode_json(text)
     except ValueError as error:
-        raise NoLog(f"it begins as a JSON array, but {error}") from error
+        raise NoLog(f"the text begins as a JSON array, but {error}") from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise NoLog("a JSON array must have entries of a log, each an object")
     if len(entries) > MOST_ENTRIES:
-        raise NoLog(f"it has more than {MOST_ENTRIES:,} entries; JSON lines may have any number")
+        raise NoLog(f"the array has more than {MOST_ENTRIES:,} entries; JSON lines may have any number")
     return [line for index, entry in enumerate(entries) if (line := entry_line(index, entry)) is not None]
 
 

@@ -112,7 +112,7 @@ def _check(yaml: Any, events: Iterator[Any]) -> None:
             # An alias within its own anchor has no size yet.
             count += sizes.get(event.anchor or "", _MOST_REPEATED)
             if count > _MOST_REPEATED:
-                raise NotDecoded(f"its aliases make more than {_MOST_REPEATED:,} values")
+                raise NotDecoded(f"the aliases expand to more than {_MOST_REPEATED:,} values")
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
             if anchor:

@@ -245,7 +245,7 @@ class _Reader:
             self._refuse(
                 node,
                 (),
-                f"its aliases must not expand to more than {MOST_VALUES:,} values.",
+                f"the aliases must not expand to more than {MOST_VALUES:,} values.",
                 "profile.syntax",
             )
             return None

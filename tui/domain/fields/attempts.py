@@ -65,13 +65,14 @@ ATTEMPT_FIELDS: tuple[Field[JobAttempt], ...] = (
     Field("resumed", "FROM", 5, max_width=11, rank=1, right=True,
         cell=lambda attempt: UNKNOWN if attempt.resumed_from is None else Cell(f"{attempt.resumed_from:,}"),
         json=lambda attempt: attempt.resumed_from, json_key="resumed_from",
-        help="Step of the checkpoint from which it resumed"),
+        help="Step of the checkpoint from which the attempt resumed"),
     Field("lost", "LOST STEPS", 10, max_width=18, right=True, cell=_lost,
         json=lambda attempt: attempt.lost_steps, json_key="lost_steps",
-        help="Number of its steps that are lost, because a later attempt resumed from an earlier step"),
+        help=("Number of the attempt's steps that are lost, because a later attempt resumed from an "
+             "earlier step")),
     Field("why", "WHY IT ENDED", 20, flex=True, cell=_why,
         json=lambda attempt: attempt.outcome or None, json_key="outcome",
-        help="Why it ended: the message of its interruption, or the outcome of the job"),
+        help="Why the attempt ended: the message of its interruption, or the outcome of the job"),
     Field("seconds", json=lambda attempt: bucket_seconds(attempt.seconds),
         help="Seconds by bucket: `restart`, `queued`, `provisioning`, `image`, `starting`, `rendezvous`, "
         "`checkpoint load`, `training`, `checkpoint`, `evaluation`, `lost work`, `ending`"),

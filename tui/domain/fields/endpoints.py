@@ -125,7 +125,7 @@ DEPLOYED_FIELDS: tuple[Field[DeployedRow], ...] = (
         json=_json(lambda deployed: deployed.id), help="Id of the deployed model"),
     Field("traffic", "TRAFFIC", 15, max_width=36,
         cell=_traffic, json=_json(lambda deployed: deployed.percent), json_key="percent",
-        help="Its share of the requests in percent"),
+        help="Share of the requests in percent"),
     Field("rate", "REQ/S", 5, max_width=8, right=True,
         cell=_figure(rate_text), json=_load_json, json_key="load",
         help="Requests of the last five minutes, see below"),

@@ -80,6 +80,6 @@ MODEL_FIELDS: tuple[Field[ModelRow], ...] = (
     Field("region", "REGION", 10, max_width=20, rank=2, whole=True,
         cell=lambda row: muted(row.model.region), json=lambda row: row.model.region, help="Region"),
     Field("context", json=lambda row: row.model.context, help="Name of the context"),
-    Field("image", json=lambda row: row.model.image or None, help="Image of its container"),
-    Field("artifacts", json=lambda row: row.model.artifacts or None, help="URI of its artifacts"),
+    Field("image", json=lambda row: row.model.image or None, help="Image of the container"),
+    Field("artifacts", json=lambda row: row.model.artifacts or None, help="URI of the artifacts"),
 )  # fmt: skip

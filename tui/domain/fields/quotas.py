@@ -83,7 +83,7 @@ QUOTA_FIELDS: tuple[Field[QuotaRow], ...] = (
     Field("kind", "KIND", 8, max_width=8,
         cell=lambda row: muted("spot" if row.quota.preemptible else "standard"),
         sort=lambda row: row.quota.preemptible,
-        json=lambda row: row.quota.preemptible, json_key="preemptible", help="Whether it is Spot quota"),
+        json=lambda row: row.quota.preemptible, json_key="preemptible", help="Whether the quota is for Spot"),
     Field("limit", "LIMIT", 6, max_width=10, right=True,
         cell=_limit, largest_first=True,
         sort=lambda row: float("inf") if row.quota.limit == UNLIMITED else row.quota.limit,

@@ -143,7 +143,7 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
     Field("preemptions", json=lambda row: row.replica.preemptions, help="Preemptions of its machine"),
     Field("reason", "REASON", 24, max_width=44, rank=1, optional=True,
         cell=lambda row: Cell(row.replica.reason, Tone.WARNING),
-        json=lambda row: row.replica.reason or None, help="Reason for its state"),
+        json=lambda row: row.replica.reason or None, help="Reason for the state"),
     Field("cpu", "CPU % past", 12, max_width=22, rank=2, right=True, only="screen",
         cell=usage_cell(CPU), sort=_mean(CPU)),
     Field("memory", "MEM % past", 12, max_width=22, rank=3, right=True, only="screen",
@@ -161,8 +161,8 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
     # The node replaces the machine type, because users need the node when a replica fails or lags.
     Field("node", "NODE", 8, max_width=40, rank=1, ends=True, optional=True,
         cell=lambda row: muted(row.replica.node),
-        json=lambda row: row.replica.node or None, help="Name of its machine"),
-    Field("pod", json=lambda row: row.replica.pod or None, help="Name of its pod in a cluster"),
+        json=lambda row: row.replica.node or None, help="Name of the machine"),
+    Field("pod", json=lambda row: row.replica.pod or None, help="Name of the pod in a cluster"),
 )  # fmt: skip
 SORTS = sortable(REPLICA_FIELDS, first="replica")
 """The fields for sorting replicas."""

@@ -119,7 +119,7 @@ SCHEDULE_FIELDS: tuple[Field[ScheduleRow], ...] = (
         json=lambda row: row.schedule.started, json_key="started_runs", help="Number of runs started"),
     Field("max_runs", json=lambda row: row.schedule.max_runs, help="Total number of runs"),
     Field("max_active_runs", json=lambda row: row.schedule.max_active, help="Limit of concurrent runs"),
-    Field("queues", json=lambda row: row.schedule.queues, help="Whether runs above that number wait"),
+    Field("queues", json=lambda row: row.schedule.queues, help="Whether runs above the limit wait"),
     Field("catch_up", json=lambda row: row.schedule.catch_up, help="Whether missed runs are started later"),
     Field("last", "LAST RUN", 16, max_width=24,
         cell=_last,

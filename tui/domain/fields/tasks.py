@@ -77,7 +77,7 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
         json=lambda task: dict(task.metrics), help="Metrics by name"),
     Field("step", json=lambda task: task.step, help="Training step of the metrics"),
     Field("job", "JOB", 20, flex=True,
-        cell=job_cell, json=lambda task: task.job or None, help="Name of the job that runs it"),
+        cell=job_cell, json=lambda task: task.job or None, help="Name of the job that runs the task"),
     Field("start_time", json=lambda task: rfc3339(task.start_time), help="Time of the start"),
     Field("end_time", json=lambda task: rfc3339(task.end_time), help="Time of the end"),
     Field("reason", json=lambda task: mask_text(task.reason) or None, help="Reason of a failure"),

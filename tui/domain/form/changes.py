@@ -216,7 +216,7 @@ def parameter_edits(root: Any, row: FormRow, name: str) -> Edits:
     if row.path[:1] == ("parameters",) or row.parameter:
         raise Refused("This is already a parameter.")
     if REFERENCE.search(str(value)):
-        raise Refused("It already contains a parameter.")
+        raise Refused("The value already contains a parameter.")
     link = Edit(path, f"${{{name}}}")
     if at(root, ("parameters", name)) is not MISSING:
         return (link,)

@@ -83,10 +83,10 @@ POOL = _fields(
     ("+machineSpec.acceleratorType", "accelerator",
      "GPU or TPU of each machine. Choices depend on the region.", "none"),
     ("+machineSpec.machineType", "machine", "Type of each machine. Choices support the accelerator."),
-    ("+machineSpec.acceleratorCount", "count", "Accelerators per machine; the machine type decides "
-     "the possible counts.", "0"),
-    ("machineSpec.tpuTopology", "TPU topology", "Shape of a TPU v5e, v6e or 7x slice, e.g. 2x2 or 4x4. It "
-     "decides the number of machines."),
+    ("+machineSpec.acceleratorCount", "count", "Accelerators per machine; the machine type determines "
+                                               "the possible counts.", "0"),
+    ("machineSpec.tpuTopology", "TPU topology", "Shape of a TPU v5e, v6e or 7x slice, e.g. 2x2 or "
+                                                "4x4. The shape determines the number of machines."),
     ("+containerSpec.imageUri", "image", "Container image in Artifact Registry: "
      "REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG."),
     ("containerSpec.command", "command", "Replaces the image's entry point.", "the image's own"),
@@ -187,8 +187,9 @@ PACKAGE = _fields(
 STUDY = _fields(
     "tuning",
     ("+maxTrialCount", "trials", "Total trials; each is a custom job of the pools below."),
-    ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from trials that "
-     "have ended: fewer at once search better, more at once finish sooner."),
+    ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from "
+                                       "trials that have ended: fewer at once search better, and more "
+                                       "at once finish sooner."),
     ("maxFailedTrialCount", "may fail", "The job fails if more trials than this number fail.",
      "the service decides"),
     ("+studySpec.metrics", "metrics", "Metric that the trials report, and its direction."),
@@ -288,8 +289,8 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
     "lustreMounts": _fields(
         "lustre",
         ("+instanceIp", "instance IP", "Address of the Lustre instance."),
-        ("+volumeHandle", "volume", "Its unique name."),
-        ("+filesystem", "file system", "Its file system's name."),
+        ("+volumeHandle", "volume", "Unique name of the instance."),
+        ("+filesystem", "file system", "Name of the file system."),
         ("+mountPoint", "mount point", "Name under /mnt/lustre/."),
     ),
     "metrics": _fields(
@@ -303,17 +304,25 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
         (
             "parentCategoricalValues.values",
             "if a word",
-            "Words of the parent parameter with which it applies.",
+            "Words of the parent parameter with which this parameter applies.",
         ),
-        ("parentDiscreteValues.values", "if a number", "Numbers of the parent with which it applies."),
-        ("parentIntValues.values", "if an integer", "Integers of the parent with which it applies."),
+        (
+            "parentDiscreteValues.values",
+            "if a number",
+            ("Numbers of the parent with which this parameter applies."),
+        ),
+        (
+            "parentIntValues.values",
+            "if an integer",
+            ("Integers of the parent with which this parameter applies."),
+        ),
         *((f"parameterSpec.{path.lstrip('+')}", *rest) for path, *rest in _VALUES),
     ),
     "dnsPeeringConfigs": _fields(
         "dns",
         ("+domain", "domain", "Ends with a dot: corp.example.com."),
         ("+targetProject", "project", "Id of the project with the target network."),
-        ("+targetNetwork", "network", "Name of that network."),
+        ("+targetNetwork", "network", "Name of the target network."),
     ),
 }
 """Fields of one element of a list of messages, by the list's name."""
@@ -338,8 +347,8 @@ CHOICE_HELP = {
     "pd-standard": "slower, cheaper",
     "hyperdisk-balanced": "the default of a3-ultragpu and a4",
     "NO_RESERVATION": "no reservation is used, even if one fits",
-    "ANY_RESERVATION": "any matching one; on demand in its zone if it is full",
-    "SPECIFIC_RESERVATION": "only the named ones",
+    "ANY_RESERVATION": "any matching reservation; on demand in its zone if the reservation is full",
+    "SPECIFIC_RESERVATION": "only the named reservations",
     "true": "yes",
     "false": "no",
 }

@@ -45,9 +45,9 @@ class CustomJobReader(FlagReader):
         # An unreadable flag may be the missing flag.
         whole = not self.problems
         if whole and not self.single.get("display-name"):
-            self.refuse(here, "display-name", "gcloud requires it.", "Add --display-name=NAME.")
+            self.refuse(here, "display-name", "gcloud requires this flag.", "Add --display-name=NAME.")
         if whole and not self.pools and not self.single.get("config"):
-            message = "gcloud requires it, or --config."
+            message = "gcloud requires this flag or --config."
             self.refuse(here, "worker-pool-spec", message, "Add --worker-pool-spec=machine-type=…")
         wrong = {word.line for word in self.places if any(p.line == word.line for p in self.problems)}
         for i, message, fix in refusals(self.pools):
@@ -59,7 +59,7 @@ class CustomJobReader(FlagReader):
         for key, inner in self._pairs(word, "worker-pool-spec", value):
             if key.strip() in _POOL_KEYS and key != key.strip():
                 fix = f"Remove the space before {key.strip()}."
-                self.refuse(word, "worker-pool-spec", f"it has no key {key!r}, with a space.", fix)
+                self.refuse(word, "worker-pool-spec", f"the flag has no key {key!r}, with a space.", fix)
             elif key not in _POOL_KEYS:
                 fix = suggestion(key, list(_POOL_KEYS))
                 self.refuse(word, "worker-pool-spec", f"the flag has no key {key}.", fix)

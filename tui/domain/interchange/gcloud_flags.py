@@ -264,7 +264,7 @@ class FlagReader(ABC):
         )
         project = self.single.get("kms-project")
         if not (ring and where and project):
-            message = "its keyring, location or project is unknown."
+            message = "the keyring, location or project is unknown."
             fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
             self.refuse(Word("", self.call.line, 1), "kms-key", message, fix)
         return f"projects/{project}/locations/{where}/keyRings/{ring}/cryptoKeys/{key}"

@@ -49,7 +49,7 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
         keys = [key for key in _SOFTWARE if key in pool]
         if keys:
             message = f"{', '.join(keys)}: the package of the first pool runs in every pool."
-            yield message, "Remove it here."
+            yield message, "Remove the keys here."
         return
     if "executor-image-uri" not in pool:
         yield "local-package-path needs executor-image-uri.", "Add executor-image-uri=IMAGE."
@@ -60,7 +60,7 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
 def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
     """Yield errors in the pools of a command without a package."""
     if number and "local-package-path" in pool:
-        yield "local-package-path belongs in the first pool.", "Move it there."
+        yield "local-package-path belongs in the first pool.", "Move the key there."
         return
     executor, container = "executor-image-uri" in pool, "container-image-uri" in pool
     if executor == container:

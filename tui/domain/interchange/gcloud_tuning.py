@@ -44,7 +44,7 @@ class TuningReader(FlagReader):
             return
         for flag in ("display-name", "config"):
             if not self.single.get(flag):
-                self.refuse(here, flag, "gcloud requires it.", f"Add --{flag}=…")
+                self.refuse(here, flag, "gcloud requires this flag.", f"Add --{flag}=…")
         algorithm = self.single.get("algorithm", "grid-search")
         if algorithm.lower() not in _ALGORITHMS and "${" not in algorithm:
             self.refuse(

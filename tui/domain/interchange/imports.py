@@ -77,13 +77,15 @@ def _of_manifest(text: str, file: str) -> Imported | None:
             return None
         kinds = ", ".join(dict.fromkeys(str(obj.get("kind")) for obj in document.value))
         fix = "Apply it with kubectl; import the file of a job."
-        raise ProfileInvalid([replace(document.problem((), f"no job in it, only {kinds}."), fix=fix)])
+        raise ProfileInvalid(
+            [replace(document.problem((), f"the file contains no job, only {kinds}."), fix=fix)]
+        )
     name = job_title(document.value) or stem(file)
     edits = cleaning(document.value)
     edited = apply(text, file, edits)
     load(edited, file, name)
     lost = [dotted(edit.path) for edit in edits]
-    notes = (f"{', '.join(lost)} left out: only the cluster fills it",) if lost else ()
+    notes = (f"left out {', '.join(lost)}: only the cluster sets these fields",) if lost else ()
     return Imported(slug(name), edited, notes)
 
 

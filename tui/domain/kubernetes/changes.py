@@ -77,14 +77,17 @@ def job_scale_problem(job: Job, replicas: int | None = None) -> str:
 
 def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | None) -> str:
     if bounds is None and needs_policy:
-        return "The job has no elasticPolicy: its world size is fixed, and torch would wait for the others."
+        return (
+            "The job has no elasticPolicy: its world size is fixed, and torch would wait for the "
+            "missing workers."
+        )
     if replicas is None:
         return ""
     if replicas < 0:
         return "The number of workers must be at least 0."
     if bounds is not None and not bounds.least <= replicas <= bounds.most:
         names = "minReplicas and maxReplicas"
-        return f"Its elasticPolicy allows {bounds.words}, not {replicas} ({names})."
+        return f"The job's elasticPolicy allows {bounds.words}, not {replicas} ({names})."
     return ""
 
 

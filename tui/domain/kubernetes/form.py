@@ -46,7 +46,13 @@ def _form_fields(head: Path, rows: Iterable[_Row]) -> list[FormField]:
     ]
 
 
-_SUSPEND: _Row = ("suspend", "-suspended", BOOLEAN, "Created suspended: no pods until it is resumed.", "no")
+_SUSPEND: _Row = (
+    "suspend",
+    "-suspended",
+    BOOLEAN,
+    ("Create the job suspended: no pods start until it is resumed."),
+    "no",
+)
 _OBJECT: list[_Row] = [
     ("namespace", "namespace", STRING, "Namespace, unless the launch names one.", "the context's first"),
     (
@@ -54,7 +60,7 @@ _OBJECT: list[_Row] = [
         "queue",
         STRING,
         "LocalQueue of Kueue that admits the job.",
-        "no queue: it starts at once",
+        "no queue: the job starts at once",
     ),
     ("labels", "-labels", LABELS, "Labels of the job object.", ""),
     ("annotations", "-annotations", LABELS, "Annotations of the job object.", ""),
@@ -82,7 +88,7 @@ _RUN_POLICY: list[_Row] = [
         "Pods that must be placed before any pod starts, with a gang scheduler.", "all of them",
     ),
     _SUSPEND,
-    ("ttlSecondsAfterFinished", "-deleted after", INTEGER, "Seconds after its end.", "never"),
+    ("ttlSecondsAfterFinished", "-deleted after", INTEGER, "Seconds after the job's end.", "never"),
 ]  # fmt: skip
 _OF_KIND: Mapping[str, list[_Row]] = {
     "pytorch_job": [
@@ -106,7 +112,7 @@ _OF_KIND: Mapping[str, list[_Row]] = {
         (
             "successPolicy", "success", _one_of("AllWorkers"),
             "AllWorkers: the job ends with its last worker.",
-            "it ends with the chief",
+            "the job ends with its chief",
         ),
     ],
     "mpi_job": [("slotsPerWorker", "slots", INTEGER, "Processes that mpirun starts on a worker.", "1")],
@@ -150,7 +156,7 @@ _SELECTOR: list[_Row] = [
 ]  # fmt: skip
 _OPERATOR_RESTART: _Row = (
     "restartPolicy", "restart", _one_of("OnFailure", "Never", "ExitCode", "Always"),
-    "Reaction to a failed pod. ExitCode: 1 to 127 end the job, 128 to 255 restart the pod.",
+    "Reaction to a failed pod. ExitCode: codes 1 to 127 end the job, and 128 to 255 restart the pod.",
     "OnFailure",
 )  # fmt: skip
 _RESTART: _Row = (

@@ -144,7 +144,7 @@ def _diagnosis(
     `state` is the state of the job, or FAILED if the failed replica has not restarted so far."""
     if state is JobState.SUSPENDED:
         name = fields(obj, "metadata").get("name")
-        return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")
+        return Diagnosis("", f"Resume the job: U, or `vxtui resume {name}`.", keys="Resume it: U.")
     fix = mask_text(" ".join(dict.fromkeys(wait.step for wait in waiting if wait.step)))
     waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
     if fix or first is None or state not in {*AT_WORK, JobState.FAILED}:

@@ -31,22 +31,28 @@ _QUEUE_STEPS = (
         "maximum capacity",
         "The job requests more than the queue can ever have: request less, or use another queue.",
     ),
-    ("exceeds", "It requests more than the queue can ever have: request less, or use another queue."),
+    ("exceeds", "The job requests more than the queue can ever have: request less, or use another queue."),
     ("topology", "Request fewer nodes, or prefer the topology instead of requiring it."),
-    ("insufficient", "It starts when other jobs end; or request fewer machines, or use another queue."),
-    ("waiting for quota", "It starts when other jobs end; or request fewer machines, or use another queue."),
+    (
+        "insufficient",
+        ("The job starts when other jobs end; otherwise request fewer machines, or use another queue."),
+    ),
+    (
+        "waiting for quota",
+        ("The job starts when other jobs end; otherwise request fewer machines, or use another queue."),
+    ),
     ("taint", "Add the tolerations of a flavor of the ClusterQueue."),
     ("affinity", "Add the node labels of a flavor of the ClusterQueue."),
     ("flavor", "Request machines that a flavor of the ClusterQueue has."),
-    ("doesn't exist", "Name a queue that exists."),
-    ("not found", "Name a queue that exists."),
+    ("doesn't exist", "Use an existing queue."),
+    ("not found", "Use an existing queue."),
     ("inactive", "The administrator has to repair or resume the queue."),
     ("stopped", "The administrator has to resume the queue."),
 )
-_NO_LABELS = "No node has the required labels: correct its nodeSelector."
+_NO_LABELS = "No node has the required labels: correct the nodeSelector."
 _NODE_STEPS = (
-    ("insufficient nvidia.com/gpu", "Wait until GPUs are free, or request fewer, or another node pool."),
-    ("insufficient", "Request a smaller amount per pod, or another node pool."),
+    ("insufficient nvidia.com/gpu", "Wait until GPUs are free, request fewer, or use another node pool."),
+    ("insufficient", "Request a smaller amount per pod, or use another node pool."),
     ("persistentvolumeclaim", "Create the claim, or check why it is not bound."),
     ("volume", "Check why the node can't use the volume."),
     ("topology", "Request fewer pods per domain, or relax the topology constraint."),
@@ -57,26 +63,29 @@ _AUTOSCALER_STEPS = (
     ("max node group size", "The node pool is at its maximum size: raise it, or wait until nodes are free."),
     ("max cluster", "The cluster is at its maximum size: its administrator can raise it."),
     ("quota", "A quota of the project is used up: request more, or use another region."),
-    ("stockout", "The zone has none of these machines now: try later, another zone, or standard VMs."),
+    (
+        "stockout",
+        ("The zone has none of these machines now: try again later, or use another zone or standard VMs."),
+    ),
     (
         "out of resources",
-        "The zone has none of these machines now: try later, another zone, or standard VMs.",
+        "The zone has none of these machines now: try again later, or use another zone or standard VMs.",
     ),
     ("backoff", "The cloud refused new nodes recently: the autoscaler will try again."),
     ("taint", "Add the tolerations of a node pool that can grow."),
-    ("affinity", "No node pool has the required labels: correct its nodeSelector."),
+    ("affinity", "No node pool has the required labels: correct the nodeSelector."),
 )
 _CREATE_STEPS = (
-    ("metadata.name: invalid", "Launch it again with a shorter name: the operator appends a suffix."),
+    ("metadata.name: invalid", "Launch the job again with a shorter name: the operator appends a suffix."),
 )
 _CONTAINERS = {
     "ImagePullBackOff": "Check the image's name and tag, and that the nodes may read the repository.",
     "ErrImagePull": "Check the image's name and tag, and that the nodes may read the repository.",
     "InvalidImageName": "Correct the image's name.",
-    "CreateContainerConfigError": "Create the ConfigMap or Secret that it names.",
+    "CreateContainerConfigError": "Create the ConfigMap or Secret that the pod names.",
     "CreateContainerError": "Correct the container's command, user or mounts.",
     "RunContainerError": "Correct the container's command: it can't start.",
-    "CrashLoopBackOff": "Its program exits at once: read its log.",
+    "CrashLoopBackOff": "The program exits at once: read its log.",
 }
 
 
@@ -138,7 +147,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
     conditions = {entry.type: entry for entry in conditions_of(workload)}
     if at(workload, "spec", "active") is False:
         return Wait(
-            f"In the queue {name}: it is deactivated.", "Resume it to queue it again.", f"queue {name}"
+            f"In the queue {name}: it is deactivated.", "Resume the job to queue it again.", f"queue {name}"
         )
     admitted = conditions.get("Admitted")
     if admitted is not None and admitted.true:
@@ -147,7 +156,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
     if evicted is not None and evicted.true and not (reserved and reserved.true):
         words = f"In the queue {name} again after an eviction: {_sentence(evicted.words)}"
         if reserved is None or reserved.true or not reserved.message:
-            return Wait(f"{words} It will be admitted again.", short=f"evicted, queue {name}")
+            return Wait(f"{words} The job will be admitted again.", short=f"evicted, queue {name}")
         return _with_step(f"{words} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
     if reserved is None:
         return Wait(f"In the queue {name}: not processed yet.", short=f"queue {name}")
@@ -188,7 +197,7 @@ def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
     messages = [c.message for c in conditions_of(group) if c.type == "Unschedulable" and c.true and c.message]
     if not least:
         return []
-    words = f"Its pods start together: {least} are needed, {placed} have a node."
+    words = f"The pods start together: {least} are needed, and {placed} have a node."
     if messages:
         words = f"{words} {_sentence(messages[-1])}"
     return [_with_step(words, _NODE_STEPS, f"{placed} of {least} pods placed")]
@@ -207,7 +216,7 @@ def _nodes(pods: Sequence[Pod]) -> list[Wait]:
         if taint is None or "insufficient" in lower:
             waits.append(_with_step(words, _NODE_STEPS, _no_node(lower)))
             continue
-        step = f"Give it a toleration for {taint['taint'].strip()}"
+        step = f"Give the pod a toleration for {taint['taint'].strip()}"
         # The scheduler checks taints before labels, so the labels of tainted nodes are unknown.
         unsure = " if these nodes are right; otherwise correct its nodeSelector"
         step = f"{step}{unsure if 'affinity' in lower else ''}."
@@ -230,7 +239,9 @@ def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
     message = _sentence(last.message.removeprefix("pod triggered scale-up: "))
     if last.reason == "TriggeredScaleUp":
         return [
-            Wait(f"The autoscaler adds nodes: {message} That takes a few minutes.", short="nodes are added")
+            Wait(
+                f"The autoscaler adds nodes: {message} Scaling takes a few minutes.", short="nodes are added"
+            )
         ]
     message = _sentence(last.message.removeprefix("pod didn't trigger scale-up: "))
     return [_with_step(f"The autoscaler adds no node: {message}", _AUTOSCALER_STEPS, "no node is added")]

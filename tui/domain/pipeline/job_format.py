@@ -35,7 +35,7 @@ class PipelineJobFormat(SpecFormat):
     resource_fields: Mapping[str, FieldType] = PIPELINE_JOB_RESOURCE
     python_client = "PipelineServiceClient"
     sign = "runtimeConfig"
-    fix = "It has a compiled pipeline as templatePath or templateUri, and a runtimeConfig."
+    fix = "The body has a compiled pipeline as templatePath or templateUri, and a runtimeConfig."
 
     def __init__(self, read: ReadTemplate) -> None:
         self._read = read

@@ -103,7 +103,7 @@ def unknown_parameter(case: Case) -> Iterator[Finding]:
     known = {} if spec is None else inputs_of(spec)
     for name, value in _values(case).items() if spec is not None else ():
         if name not in known:
-            fix = suggestion(name, list(known)) if known else "The pipeline has none."
+            fix = suggestion(name, list(known)) if known else "The pipeline has no parameters."
             correct_name = (
                 fix.removeprefix("Did you mean ").removesuffix("?") if fix.startswith("Did") else ""
             )
@@ -154,7 +154,7 @@ def old_schema(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
     if spec is not None and spec.get("schemaVersion") == SCHEMAS[0] and _values(case):
         sentence = f"a pipeline of schema {SCHEMAS[0]} has parameters, not parameterValues. {UNDOCUMENTED}"
-        yield Finding(_VALUES, sentence, "Compile it with kfp 2, which writes schema 2.1.0.")
+        yield Finding(_VALUES, sentence, "Compile the pipeline with kfp 2, which writes schema 2.1.0.")
 
 
 def root(case: Case) -> Iterator[Finding]:
@@ -185,7 +185,7 @@ def artifacts(case: Case) -> Iterator[Finding]:
     for name, value in values.items():
         here = (*_ARTIFACTS, name)
         if known is not None and name not in known:
-            fix = suggestion(name, known) if known else "The pipeline has none."
+            fix = suggestion(name, known) if known else "The pipeline has no input artifacts."
             yield Finding(here, f"the pipeline has no input artifact {name}.", fix)
         elif not isinstance(value, Mapping) or set(value) != {"artifactId"}:
             yield Finding(here, "an artifact must have an artifactId.", "Write {artifactId: ID}.")
@@ -195,7 +195,10 @@ def secrets(case: Case) -> Iterator[Finding]:
     for name, value in _values(case).items():
         if isinstance(value, str) and len(value) > 1 and mask_value(name, value) != value:
             sentence = f"the parameter {name} looks like a secret; everyone who may see the job can read it."
-            fix = "Put it into Secret Manager and let the code fetch it as the pipeline's service account."
+            fix = (
+                "Put the secret into Secret Manager and let the code fetch it as the pipeline's "
+                "service account."
+            )
             yield Finding((*_VALUES, name), sentence, fix)
 
 

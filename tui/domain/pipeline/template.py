@@ -64,7 +64,7 @@ def read_template(data: bytes, file: str) -> Template:
 
 
 COMPILE = "Compile the pipeline with kfp 2, `kfp dsl compile`, and name the file that it writes."
-_OTHERS = {"argoproj.io": "an Argo workflow, as kfp 1 writes it", "tekton.dev": "a Tekton pipeline"}
+_OTHERS = {"argoproj.io": "an Argo workflow of kfp 1", "tekton.dev": "a Tekton pipeline"}
 
 
 def foreign(value: Mapping[str, Any]) -> str:

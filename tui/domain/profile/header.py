@@ -51,12 +51,12 @@ def unknown_references(
     problems = []
     for used, path in references(raw):
         if referring and used not in known:
-            fix = f"Add it under `parameters`, or write $${{{used}}} for the literal text."
+            fix = "Add the name under `parameters`, or write $${{used}} for the literal text."
             message = f"${{{used}}} must be a parameter."
             problems.append(document.problem(path, message, fix, PARAMETER))
         elif not referring:
             message = f"${{{used}}} is sent unchanged: the file has no `parameters`."
-            fix = "Add it under `parameters` if it should have a value."
+            fix = "Add the name under `parameters` if it should have a value."
             problem = document.problem(path, message, fix, PARAMETER)
             problems.append(replace(problem, severity=ProblemSeverity.NOTE))
     return problems

@@ -239,7 +239,7 @@ class Profile:
     def _kept_secrets(self) -> list[Problem]:
         """Return a warning for each declared secret whose value the file contains."""
         message = "the file contains the secret's value; everyone who may see the job can read it."
-        fix = "Put it into Secret Manager and let the code fetch it as the job's service account."
+        fix = "Put the secret into Secret Manager and let the code fetch it as the job's service account."
         return [
             replace(
                 self.document.problem(("parameters", p.name), message, fix, "secrets.parameter"),
@@ -408,7 +408,8 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
         raise ProfileInvalid([several_documents(document)])
     if other := no_profile(names):
         fix = (
-            "`vxtui profiles import FILE` converts it to a profile; a profile's templatePath may name it too."
+            "`vxtui profiles import FILE` converts the file to a profile; a profile's templatePath "
+            "may name it too."
         )
         raise ProfileInvalid(
             [document.problem((), f"the file must be a profile, not {other}.", fix, "profile.other")]

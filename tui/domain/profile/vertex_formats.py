@@ -54,7 +54,7 @@ class CustomJobSpecFormat(OneJobFormat):
     resource_fields: Mapping[str, FieldType] = {**RESOURCE, "jobSpec": JOB_SPEC}
     python_client = "JobServiceClient"
     sign = "jobSpec"
-    fix = "It has the workerPoolSpecs of the job."
+    fix = "The body has the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return stands_alone(names)
@@ -89,7 +89,7 @@ class TrainingPipelineFormat(OneJobFormat):
     }
     python_client = "PipelineServiceClient"
     sign = "trainingTaskInputs"
-    fix = "Its trainingTaskInputs have the workerPoolSpecs of the job."
+    fix = "The body's trainingTaskInputs have the workerPoolSpecs of the job."
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trainingTaskInputs") or {})
@@ -128,7 +128,7 @@ class TuningJobFormat(OneJobFormat):
     resource_fields: Mapping[str, FieldType] = {**RESOURCE, **TUNING_JOB_BODY.fields}
     python_client = "JobServiceClient"
     sign = "trialJobSpec"
-    fix = "It has the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
+    fix = "The body has the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trialJobSpec") or {})

@@ -117,7 +117,7 @@ def _overlap(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
         yield Finding(
             ("maxConcurrentActiveRunCount",),
             f"a run starts every {every}, without a limit of active runs.",
-            "Limit them with --max-active.",
+            "Limit the active runs with --max-active.",
         )
 
 
@@ -126,7 +126,7 @@ def _queue(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
         yield Finding(
             ("allowQueueing",),
             "runs queue only if the number of active runs is limited.",
-            "Limit them with --max-active.",
+            "Limit the active runs with --max-active.",
         )
 
 

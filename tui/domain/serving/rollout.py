@@ -68,8 +68,8 @@ def split_before(endpoint: ServingEndpoint, before: Mapping[str, int]) -> dict[s
     gone = [key for key in shares(before) if key not in now]
     if gone:
         raise SplitError(
-            f"The split before can't be restored: {', '.join(gone)} had requests in it and is no longer "
-            "deployed."
+            f"The previous split can't be restored: {', '.join(gone)} received requests in that "
+            "split, but is no longer deployed."
         )
     return {key: before.get(key, 0) for key in now}
 

@@ -301,7 +301,7 @@ def _source(reading: ScriptReading, node: Any, words: list[str]) -> bool | None:
         text = reading.read_file(name)
     except (OSError, ValueError):
         shown = OPEN.sub("…", name)
-        reading.note(node, f"{shown} can't be read; its variables stay open.")
+        reading.note(node, f"{shown} can't be read; its variables stay unknown.")
         return None
     try:
         reading.run_source(ScriptSource(text, reading.state.path(name), reading.state.budget))

@@ -17,7 +17,7 @@ def _atoms(pattern: str, *, greedy: bool) -> list[str]:
     """Return the regular expressions of a pattern's parts: `*`, `?`, `[…]`, and characters with or without a
     backslash."""
     if len(pattern) > _LONGEST:
-        raise PatternError(f"it has more than {_LONGEST:,} characters")
+        raise PatternError(f"the pattern has more than {_LONGEST:,} characters")
     atoms: list[str] = []
     at, star = 0, ".*" if greedy else ".*?"
     while at < len(pattern):

@@ -180,7 +180,7 @@ class ScriptReading:
         try:
             text = self._read(path)
         except Outside:
-            self.note_line(self.expander.line, f"{path} lies outside the script's folder; it is not read.")
+            self.note_line(self.expander.line, f"{path} lies outside the script's folder and is not read.")
             raise
         self.state.budget.spend(len(text))
         if OPEN.search(text):

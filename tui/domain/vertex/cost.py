@@ -121,7 +121,7 @@ def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
     scheduling = within(job, "jobSpec", "scheduling") or {}
     seconds = duration(scheduling.get("timeout")) or DEFAULT_TIMEOUT
     if within(job, "jobSpec", "persistentResourceId"):
-        note = "It runs on a persistent resource, which is billed for its own run time."
+        note = "The job runs on a persistent resource, which is billed for its own run time."
         return Estimate(ZERO, ZERO, seconds, table.date, table.source, (note,))
     parts = parts_of(job)
     strategy = str(scheduling.get("strategy") or "STANDARD")
@@ -245,8 +245,8 @@ def missing(job: Job, prices: Prices | None = None) -> str:
         return "the job is suspended and costs nothing now; its earlier run time is unknown"
     if job.in_cluster and not job.nodes:
         if job.waits:
-            return "its pods are on no node now"
-        return "the nodes of its pods are not known: they are gone, or the login may not get nodes"
+            return "the job's pods are on no node now"
+        return "the nodes of the job's pods are unknown: the nodes are gone, or the login may not get nodes"
     table = prices or built_in()
     gaps: list[str] = []
     if job.in_cluster:
@@ -405,7 +405,10 @@ class _PriceLookup:
         usd = price.usd.times(amount)
         if self.mode == "spot":
             low, high = self.table.spot.low, self.table.spot.high
-            self._note(f"Spot is estimated at {low:.0%} to {high:.0%} of the on-demand price; it changes.")
+            self._note(
+                f"Spot is estimated at {low:.0%} to {high:.0%} of the on-demand price; the "
+                "Spot price changes."
+            )
             return usd.between(self.table.spot)
         return usd
 

@@ -120,7 +120,7 @@ class Checker:
         """Report a field that belongs to a nested message."""
         occupied = self._document.spelled(right) in self._document.places
         message = f"the field belongs to {dotted(right)}."
-        fix = "Remove it; it is already set there." if occupied else "Move it there."
+        fix = "Remove the field, which is already set there." if occupied else "Move the field there."
         edits = (Edit(path, REMOVED),) if occupied else (Edit(right, value), Edit(path, REMOVED))
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 

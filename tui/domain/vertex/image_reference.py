@@ -42,7 +42,7 @@ def _of_digest(digest: str) -> str:
     algorithm, _, encoded = digest.partition(":")
     size = _HEX.get(algorithm, 0)
     if size and re.fullmatch(rf"[0-9a-f]{{{size}}}", encoded) is None:
-        return f"has a digest that is not {algorithm}: followed by {size} of the digits 0-9 and a-f"
+        return f"has a digest that must be {algorithm}: followed by {size} of the digits 0-9 and a-f"
     return "" if _DIGEST.fullmatch(digest) else "has an @ without a digest such as sha256: and 64 digits"
 
 
@@ -75,7 +75,10 @@ def _of_name(name: str) -> tuple[str, str] | None:
         if _PATH.fullmatch(part.lower()):
             return f"has capital letters in {part!r}; a repository has none", ""
         return (
-            f"has the part {part!r}; lowercase letters and digits, with ., _, __ or - between them, make one",
+            (
+                f"has the part {part!r}; a part must have lowercase letters and digits, with ., _, __ or "
+                "- between them"
+            ),
             "",
         )
     return None

@@ -81,7 +81,11 @@ class Package:
         if bool(self.script) == bool(self.module):
             yield (), "a package must have either a script or a module.", "Write script: task.py."
         if self.module and not _MODULE.fullmatch(self.module):
-            yield ("module",), f"{self.module!r} must be a module name.", "Write it as for python -m: a.b"
+            yield (
+                ("module",),
+                f"{self.module!r} must be a module name.",
+                ("Write the module as for python -m: a.b"),
+            )
         for name, value in (("script", self.script), ("requirements", self.requirements)):
             if value and not stays_below(value):
                 yield (name,), f"{value} must be inside the folder.", "Name a file below path."
@@ -163,7 +167,10 @@ def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> d
     if not targets:
         raise PackagingError(
             "No worker pool runs the package: each has its own image or package.",
-            "Leave containerSpec.imageUri and pythonPackageSpec.packageUris out of the pools that run it.",
+            (
+                "Leave containerSpec.imageUri and pythonPackageSpec.packageUris out of the pools that run "
+                "the package."
+            ),
         )
     for pool in targets:
         own = {**(pool.pop("pythonPackageSpec", None) or {}), **(pool.pop("containerSpec", None) or {})}

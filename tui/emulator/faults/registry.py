@@ -68,7 +68,7 @@ class Option:
             return bool(value)
         elif self.type is str:
             if not isinstance(value, str):
-                raise ValueError(f"{self.name} is a string, not {value!r}")
+                raise ValueError(f"{self.name} must be a string, not {value!r}")
             if value and self.values:
                 known = {text.lower(): text for text in self.values}
                 if value.lower() not in known:

@@ -61,7 +61,7 @@ def preempt(targets: Targets, options: Options | None) -> Answer:
     return _command(targets, options, "preempt")
 
 
-@_of_job("oom", doing="Killing for memory", note="SIGKILL sent, as for too much memory")
+@_of_job("oom", doing="Killing for memory", note="SIGKILL sent, as after running out of memory")
 def oom(targets: Targets, options: Options | None) -> Answer:
     """Kill JOB's replicas as the kernel does when memory runs out."""
     return _command(targets, options, "oom")
@@ -69,7 +69,7 @@ def oom(targets: Targets, options: Options | None) -> Answer:
 
 @_of_job(
     "pause",
-    Option("--resume", "Let stopped replicas go on (SIGCONT).", type=bool),
+    Option("--resume", "Let stopped replicas continue (SIGCONT).", type=bool),
     doing="Pausing",
     note="signal sent to every process of the replicas",
 )
@@ -307,7 +307,7 @@ def connections(targets: Targets, options: Options | None) -> Answer:
     "clock",
     Option(
         "--offset",
-        "Ahead; negative: behind.",
+        "Time ahead of the clock; negative: behind.",
         least=-_LARGEST_OFFSET,
         most=_LARGEST_OFFSET,
         says="{offset:+g} s",

@@ -127,7 +127,7 @@ class EnumName:
         number = self._numbers.get(name)
         if number is None:
             near = difflib.get_close_matches(name, self._numbers, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"write it like {self._example}"
+            hint = f"did you mean {near[0]}?" if near else f"write the value like {self._example}"
             raise FilterError(f"{name!r} must be a {self._what}; {hint}", comparison.position)
         compare = _COMPARE[comparison.operator]
         return lambda field_value: compare(field_value, number)

@@ -68,8 +68,8 @@ class ObjectDatabase:
                 db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
             elif version != VERSION:
                 raise ObjectDatabaseError(
-                    f"{self.path} was written by another version of vxtui (layout {version}, this one "
-                    f"reads {VERSION}); use that version, or choose another state directory"
+                    f"{self.path} was written by another version of vxtui (layout {version}, but this "
+                    f"version reads {VERSION}); use that version, or choose another state directory"
                 )
             last: int = db.execute("SELECT last FROM counter").fetchone()[0]
             return last

@@ -130,7 +130,7 @@ class Children:
         job = self.kinds[collection].jobs.get(number)
         if job is None:
             custom = collection == JobRecord.COLLECTION
-            return ChildOutcome("Its custom job was deleted." if custom else f"{name} was deleted.")
+            return ChildOutcome("The task's custom job was deleted." if custom else f"{name} was deleted.")
         if not job.terminal:
             return None
         if job.pb.state == State.JOB_STATE_SUCCEEDED:
@@ -180,7 +180,7 @@ def _collection(name: str) -> str:
 
 def _of_operation(operation: operations_pb2.Operation | None) -> ChildOutcome | None:
     if operation is None:
-        return ChildOutcome("Its operation was deleted.")
+        return ChildOutcome("The task's operation was deleted.")
     if not operation.done:
         return None
     if operation.HasField("error"):

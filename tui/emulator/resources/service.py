@@ -163,8 +163,8 @@ class PersistentResourceService(ResourceServer):
                 names = ", ".join(job.record.id for job in jobs[:5])
                 raise failed_precondition(
                     resource.name,
-                    f"The persistent resource {resource.name} has running jobs ({names}); wait for their "
-                    "ends or cancel them, then reboot it.",
+                    f"The persistent resource {resource.name} has running jobs ({names}); wait until "
+                    "they end or cancel them, then reboot the resource.",
                 )
             await self._enter(resource, State.REBOOTING)
         return await self._start(resource)

@@ -41,12 +41,12 @@ def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
 def _size(pool: Pb) -> Iterator[Problem]:
     if not pool.HasField("autoscaling_spec"):
         if pool.replica_count < 1:
-            yield "replica_count", f"must be at least 1 without autoscaling_spec (is {pool.replica_count})"
+            yield "replica_count", f"must be at least 1 without autoscaling_spec , not {pool.replica_count}"
         return
     scaling, count = pool.autoscaling_spec, pool.replica_count
     least, greatest = scaling.min_replica_count, scaling.max_replica_count
     if least < 1:
-        yield "autoscaling_spec.min_replica_count", f"must be > 0 for a persistent resource (is {least})"
+        yield "autoscaling_spec.min_replica_count", f"must be > 0 for a persistent resource , not {least}"
     if greatest <= least:
         yield "autoscaling_spec.max_replica_count", f"must be > min_replica_count ({least}), not {greatest}"
     if pool.HasField("replica_count") and not least <= count <= max(least, greatest):

@@ -41,7 +41,7 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
 def page_size(requested: int, default: int = DEFAULT_PAGE, limit: int = MAX_PAGE) -> int:
     """Return the number of items for a page. Raises WireError: INVALID_ARGUMENT for a negative number."""
     if requested < 0:
-        raise invalid(("page_size", f"must not be negative (is {requested}); omit it for {default}"))
+        raise invalid(("page_size", f"must not be negative (is {requested}); omit the field for {default}"))
     return min(requested, limit) or default
 
 

@@ -147,14 +147,14 @@ class RestApp:
             raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "PERMISSION_DENIED",
-                "The emulator refuses requests of web pages.",
+                "The emulator refuses requests from web pages.",
             )
         if self._token is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         known = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
         if scheme.lower() != "bearer" or not known:
-            problem = "is missing" if not token else "is not this emulator's"
+            problem = "is missing" if not token else "does not belong to this emulator"
             raise RequestRefused(
                 HTTPStatus.UNAUTHORIZED,
                 "UNAUTHENTICATED",

@@ -76,7 +76,7 @@ class ProgramTable:
             raise CannotRun(
                 f"{image} can't run on this machine: the emulator starts programs instead of containers, "
                 "and has no program for this image",
-                "Set containerSpec.command, or a program for it in the emulator's config.yaml: "
+                "Set containerSpec.command, or a program for the image in the emulator's config.yaml: "
                 f'images: {{"{image}": [python3, -m, my.module]}}.',
             )
         return (*entry, *args)

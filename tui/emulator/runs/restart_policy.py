@@ -87,8 +87,8 @@ def decide(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Resta
         return CANCELLED
     return _fail(
         code_pb2.INTERNAL,
-        "Internal error: the process that ran this job's replicas died, and its replicas were killed."
-        f"{_detail(status)} Its log is runner.log in the job's directory.",
+        "Internal error: the process that ran this job's replicas died, and its replicas were "
+        f"killed.{_detail(status)} The log of that process is runner.log in the job's directory.",
     )
 
 

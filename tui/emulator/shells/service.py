@@ -122,7 +122,9 @@ def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
             return planned
     has = ", ".join(planned.id for planned in plan.replicas)
     error = not_found("replica", replica)
-    raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}. Its replicas: {has}.")
+    raise WireError(
+        error.code, (f"The job {job.record.name} has no replica {replica!r}. The job's replicas: {has}.")
+    )
 
 
 def _not_running(job: CustomJob, replica: str, why: str) -> WireError:

@@ -167,7 +167,7 @@ class BucketApp:
             raise StoreError(
                 403,
                 "forbidden",
-                "The emulator accepts only loopback names, and no requests of web pages.",
+                "The emulator accepts only loopback names, and refuses requests from web pages.",
             )
         if not self._key:
             return

@@ -179,7 +179,7 @@ class TuningRun:
         job = self._parts.jobs.get(trial.custom_job.rsplit("/", 1)[1])
         # Read the state first, so that the file contains everything reported before the end.
         state = job.pb.state if job is not None else State.JOB_STATE_FAILED
-        error = job.pb.error.message if job is not None else "Its custom job was deleted."
+        error = job.pb.error.message if job is not None else "The trial's custom job was deleted."
         reports = await asyncio.to_thread(self._reports, job) if job is not None else []
         study, known = self.job.pb.study_spec, trials.completed(self.job.pb.trials)
         now = copied(trial)

@@ -117,8 +117,8 @@ def _pools(spec: Pb) -> Iterator[Problem]:
     if len(pools) > MAX_POOLS:
         yield (
             "worker_pool_specs",
-            f"has {len(pools)} positions; there are {MAX_POOLS}: primary, workers, parameter servers or "
-            "reducers, evaluators",
+            f"has {len(pools)} pools; the maximum is {MAX_POOLS}: primary, workers, parameter servers "
+            "or reducers, and evaluators",
         )
     if _empty(pools[0]):
         yield "worker_pool_specs[0]", "the primary pool can't be skipped"
@@ -131,7 +131,10 @@ def _pools(spec: Pb) -> Iterator[Problem]:
         if not _empty(pool) and pool.replica_count < 1:
             yield (
                 f"worker_pool_specs[{position}].replica_count",
-                f"is {pool.replica_count}; must be at least 1, or an empty pool {{}} to skip this position",
+                (
+                    f"must be at least 1, not {pool.replica_count}; write an empty pool {{}} to skip this "
+                    "position"
+                ),
             )
 
 

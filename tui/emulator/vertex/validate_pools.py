@@ -95,7 +95,7 @@ def _cloud_tpu(kind: str, count: int) -> Iterator[Problem]:
     if kind not in {"TPU_V2", "TPU_V3"}:
         yield "machine_spec.accelerator_type", f"{kind} is not supported on cloud-tpu; use TPU_V2 or TPU_V3"
     elif count != 8 and (count < 32 or count % 32):
-        yield "machine_spec.accelerator_count", f"is {count}; use 8, or 32 and its multiples for a pod"
+        yield "machine_spec.accelerator_count", f"must be 8, or 32 and its multiples for a pod, not {count}"
 
 
 def _counts(counts: tuple[int, ...]) -> str:
@@ -111,7 +111,7 @@ def _tpu_topology(pool: Pb) -> Iterator[Problem]:
         problem = f"{spec.tpu_topology!r} is not offered" if spec.tpu_topology else "is required"
         yield path, f"{problem} on {machine.name}; use one of {', '.join(machine.tpu_topologies)}"
     elif spec.tpu_topology and not machine.tpu_topologies:
-        yield path, f"{machine.name} has no TPU; omit it"
+        yield path, f"{machine.name} has no TPU; omit the field"
     if (machine.tpu_topologies or machine.name == "cloud-tpu") and pool.replica_count > 1:
         yield "replica_count", f"must be 1, not {pool.replica_count}: a TPU job has one pool with one replica"
 

@@ -28,7 +28,7 @@ def _durations(spec: Pb) -> Iterator[Problem]:
     scheduling = spec.scheduling
     timeout = scheduling.timeout
     if scheduling.HasField("timeout") and (timeout.seconds, timeout.nanos) <= (0, 0):
-        yield "scheduling.timeout", "must be more than 0 s; omit it for 7 days"
+        yield "scheduling.timeout", "must be more than 0 s; omit the field for 7 days"
     wait = scheduling.max_wait_duration
     # Only FLEX_START is documented to refuse a wait (docs/UNVERIFIED.md).
     if wait.seconds < 0 or wait.nanos < 0:
@@ -41,7 +41,7 @@ def _flex_start(spec: Pb) -> Iterator[Problem]:
     if spec.scheduling.timeout.seconds > FLEX_MAX_TIMEOUT:
         yield (
             "scheduling.timeout",
-            f"is {spec.scheduling.timeout.seconds} s; FLEX_START allows 7 days at most",
+            f"must be at most 7 days with FLEX_START, not {spec.scheduling.timeout.seconds} s",
         )
     if spec.persistent_resource_id:
         yield "persistent_resource_id", "can't be used with FLEX_START"

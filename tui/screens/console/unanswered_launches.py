@@ -61,5 +61,9 @@ class UnansweredLaunches:
 
 def _words(outcome: Outcome[Any]) -> str:
     job = outcome.value
-    after = outcome.fix if job is None else f"It keeps running: {job.name}. `vxtui cancel {job.id}` ends it."
+    after = (
+        outcome.fix
+        if job is None
+        else (f"The job keeps running: {job.name}. `vxtui cancel {job.id}` ends it.")
+    )
     return sentences(outcome.text, after)

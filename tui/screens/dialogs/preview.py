@@ -73,7 +73,7 @@ class PreviewScreen(TextScreen):
 
     def unmet(self, condition: str, action: Action) -> str:
         if condition == "secrets":
-            return "" if self._hidden else "It contains no secrets."
+            return "" if self._hidden else "The text contains no secrets."
         return super().unmet(condition, action)
 
     def action_unmask(self) -> None:

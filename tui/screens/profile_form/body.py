@@ -184,14 +184,14 @@ def detail(row: FormRow | None) -> Content:
 
 
 _HELP = {
-    RowKind.SECTION: "z folds it; ] and [ go to the next and the previous section; / finds a field.",
+    RowKind.SECTION: "z folds the section; ] and [ go to the next and the previous section; / finds a field.",
     RowKind.PARAMETER: "A launch requests the value; ${name} stands for it in the profile. enter edits the "
     "default, z opens its settings.",
-    RowKind.POOL: "A worker pool; its position is its role. a adds one, D removes or skips it.",
-    RowKind.SWITCH: "Reducers that sum gradients on the way, for NCCL all-reduce between GPU nodes. space "
-    "turns it on or off.",
+    RowKind.POOL: "A worker pool; its position is its role. a adds a pool; D removes or skips this one.",
+    RowKind.SWITCH: "Reducers that sum gradients on the way, for NCCL all-reduce between GPU nodes. "
+    "space turns Reduction Server on or off.",
     RowKind.TASK: "What each replica runs: a container of yours, or a Python package on a prebuilt image.",
-    RowKind.MORE: "enter opens it.",
-    RowKind.ELEMENT: "D removes it, a adds another.",
-    RowKind.UNKNOWN: "No field of a profile has this name. D removes it.",
+    RowKind.MORE: "enter opens the group.",
+    RowKind.ELEMENT: "D removes the element; a adds another.",
+    RowKind.UNKNOWN: "No field of a profile has this name. D removes the field.",
 }

@@ -127,7 +127,7 @@ class FieldActions:
         """Turn the Reduction Server on or off. `adjust` sets the proposed number if it is on."""
         job, region = self._editor.analysis.job, self._editor.analysis.region
         if job is None:
-            self._screen.notify("It can be sized once the errors are fixed.", markup=False)
+            self._screen.notify("Reduction Server can be sized once the errors are fixed.", markup=False)
             return
         proposal = reducers.propose(job, region)
         if proposal.running and adjust and proposal.helps and proposal.count != proposal.running:

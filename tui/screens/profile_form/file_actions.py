@@ -271,7 +271,7 @@ class FileActions:
     async def action_launch(self) -> None:
         """Open the launch screen of the saved file."""
         if self._draft.changed or not await asyncio.to_thread(self._draft.path.exists):
-            self._screen.notify("Save it first: ctrl+s. A launch reads the file.", markup=False)
+            self._screen.notify("Save the profile first: ctrl+s. A launch reads the file.", markup=False)
             return
         saved = await asyncio.to_thread(entry, self._draft.path, mine=self.mine)
         if saved.problem:

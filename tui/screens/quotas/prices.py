@@ -77,7 +77,7 @@ class PricesScreen(ModalScreen[None]):
         self.query_one("#keys", Static).update(Content.styled(keys, "$text-muted"))
 
 
-ALL_ESTIMATES = "Every amount is an estimate by list prices, without discounts and credits."
+ALL_ESTIMATES = "Every amount is an estimate based on list prices, without discounts and credits."
 
 
 def _line(label: str, words: str, style: str = "") -> Labelled:

@@ -34,8 +34,8 @@ POLLED = Polled(
     "persistent resources",
     (
         "No persistent resources here.",
-        "Jobs on one start without waiting for machines; it costs money until it is deleted.\n"
-        "vxtui resources create NAME --from PROFILE makes one",
+        "Jobs on a persistent resource start without waiting for machines; the resource costs money "
+        "until it is deleted.\nvxtui resources create NAME --from PROFILE makes one",
     ),
 )
 COLUMNS = columns(RESOURCE_FIELDS)

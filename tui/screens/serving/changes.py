@@ -103,7 +103,7 @@ class EndpointChanges:
         if deployed.percent and len(endpoint.deployed) > 1:
             self._say(
                 f"Version {deployed.version} gets {deployed.percent} % of the requests. "
-                "Send them to another version first.",
+                "Send the requests to another version first.",
                 "warning",
             )
             return

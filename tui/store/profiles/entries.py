@@ -199,7 +199,7 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
         )
     trials, parallel = trials_of(custom_job)
     if trials > 1:
-        lines.append(f"study  {trials:,} trials of this, {parallel:,} at once")
+        lines.append(f"study  {trials:,} trials of this job, {parallel:,} at once")
     scheduling = custom_job.get("jobSpec", {}).get("scheduling", {})
     if scheduling:
         lines.append("scheduling  " + "  ".join(f"{key} {value}" for key, value in scheduling.items()))

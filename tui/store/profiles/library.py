@@ -235,8 +235,8 @@ def misplaced(profile: Profile, context: Context) -> Problem | None:
         f"{words[family]}{'' if family == 'kubernetes' or not context.emulated else ' on this machine'}."
     )
     fix = (
-        f"`vxtui profiles convert {profile.name} --to {family}` makes one for it; or choose another "
-        "context (--context)."
+        f"`vxtui profiles convert {profile.name} --to {family}` makes a profile for this context; or "
+        "choose another context (--context)."
     )
     return profile.document.problem(path, message, fix, "profile.context")
 

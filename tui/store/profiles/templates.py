@@ -14,22 +14,25 @@ from tui.domain.pipeline.template import LARGEST, Template, read_template, refus
 def read_beside(file: str, named: str) -> Template:
     """Read the compiled pipeline that the profile in `file` names, relative to its folder. Never raises."""
     if "://" in named:
-        fix = "Name it as templateUri."
+        fix = "Write the address as templateUri."
         return refused(file, f"{named} is an address; templatePath must name a file beside the profile.", fix)
     path = Path(file).parent / Path(named).expanduser()
     try:
         about = path.stat()
         if not path.is_file():
-            return refused(str(path), "it must be a file.", "Name the file that `kfp dsl compile` wrote.")
+            return refused(
+                str(path), "the path must be a file.", "Name the file that `kfp dsl compile` wrote."
+            )
         if about.st_size > LARGEST:
             return refused(
-                str(path), f"it has more than {LARGEST:,} bytes, which is too large for a compiled pipeline."
+                str(path),
+                (f"the file has more than {LARGEST:,} bytes, which is too large for a compiled pipeline."),
             )
         return _read(path, about.st_mtime_ns, about.st_size)
     except FileNotFoundError:
         return refused(str(path), "there is no such file.", "Compile the pipeline, or correct templatePath.")
     except (OSError, ValueError) as error:
-        return refused(str(path), f"it can't be read: {error}.")
+        return refused(str(path), f"the file can't be read: {error}.")
 
 
 def is_compiled(path: Path) -> bool:

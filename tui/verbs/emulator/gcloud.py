@@ -19,7 +19,7 @@ from tui.emulator.client import StateDir, default_state_dir, server_status
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, value_of, verb
 
-_USE = 'Use it by: eval "$(vxtui emulator gcloud)"; end it by: eval "$(vxtui emulator gcloud --unset)"'
+_USE = 'Apply with: eval "$(vxtui emulator gcloud)"; undo with: eval "$(vxtui emulator gcloud --unset)"'
 _NO_SERVER = {"rest": "", "buckets": ""}
 _REST_APIS = ("aiplatform", "logging", "monitoring", "cloudquotas")
 """gcloud's names of the services that the emulator serves over REST by gcloud's paths."""

@@ -39,7 +39,10 @@ def add_server_verbs(
             out(f"stopped; its {server.stays} keep running" if was_running else not_running)
 
     @group.command(
-        help=f"Show whether it runs, where, and its number of {counts}. Exit code 5 if it does not run."
+        help=(
+            f"Show whether {server.title} runs, its address and its number of {counts}. Exit code 5 "
+            "if it does not run."
+        )
     )
     @verb(READS)
     async def status(run: Run) -> None:

@@ -41,7 +41,7 @@ _BLANK = "\ufeff \t\r\n"
     "job_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="What the service says of the run in a FILE: {state, error, error_code, replicas}.",
+    help="The service's report on the run in a FILE: {state, error, error_code, replicas}.",
 )
 @verb(READS)
 async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
@@ -79,7 +79,7 @@ def own_rules() -> Rules:
     try:
         return shipped_rules(config_dir() / OWN_RULES)
     except RuleError as error:
-        raise VerbFailure(f"{error}.", fix="Mend or remove the rule.") from error
+        raise VerbFailure(f"{error}.", fix="Fix or remove the rule.") from error
 
 
 def _facts(path: Path | None) -> JobFacts:
@@ -191,7 +191,7 @@ def print_verdict(verdict: Verdict, unit: str) -> None:
             out(f"  next step   {verdict.next}")
         return
     if not verdict.cause:
-        out("Not known: nothing in the log tells why.")
+        out("Unknown: the log does not show the cause.")
     else:
         out(f"{verdict.cause}" if verdict.sure else f"Likely: {verdict.cause}")
     out(f"  family      {verdict.family}   confidence {verdict.confidence:.2f}")

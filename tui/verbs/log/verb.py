@@ -92,7 +92,7 @@ async def logs(  # noqa: PLR0917 - one for each option
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise VerbFailure(
-                    f"{target.display_name} has no replica {replica}. Its replicas: {', '.join(known)}."
+                    f"{target.display_name} has no replica {replica}. The job's replicas: {', '.join(known)}."
                 )
         runner = runner_of(target, "logs")
         created = target.create_time if runner == target.name else None

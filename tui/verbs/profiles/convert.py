@@ -24,7 +24,7 @@ KINDS = [workload.kind for workload in WORKLOADS]
     "--kind", type=click.Choice(KINDS, case_sensitive=False), default="PyTorchJob", show_default=True,
     help="Kind of the object on a cluster.",
 )  # fmt: skip
-@click.option("--output", "-o", "name", metavar="NAME", help="Save it as your profile NAME.")
+@click.option("--output", "-o", "name", metavar="NAME", help="Save the result as your profile NAME.")
 @click.option("--force", is_flag=True, help="Overwrite a profile with that name.")
 @verb("profile.import")
 async def convert_profile(  # noqa: PLR0917 - one for each option

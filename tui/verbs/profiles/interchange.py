@@ -35,10 +35,10 @@ _FIXES = {
 
 @click.command("import")
 @click.argument("source", nargs=-1, required=True)
-@click.option("--name", metavar="NAME", help="Name of the profile; by default the job's own.")
+@click.option("--name", metavar="NAME", help="Name of the profile; by default the job's name.")
 @click.option(
     "--command", "command", metavar="NUMBER|NAME", default="",
-    help="Of a script with several commands, the one by number or display name.",
+    help="Command of a script with several commands, by number or display name.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite a profile with that name.")
 @verb("profile.import")
@@ -102,7 +102,9 @@ def _is_folder(reference: str) -> bool:
 
 def _folder(path: str, reason: str) -> VerbFailure:
     return VerbFailure(
-        f"{path}: {reason} is a folder.", fix="Name a file in it, or a job by id or name.", code="USAGE"
+        f"{path}: {reason} is a folder.",
+        fix="Name a file in the folder, or a job by id or name.",
+        code="USAGE",
     )
 
 

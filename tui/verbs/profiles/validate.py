@@ -179,7 +179,8 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     before = _look(file, where)
     if file.command and before:
         note(
-            f"{file.shown} is a command line and is not changed; `vxtui profiles import` makes it a profile."
+            f"{file.shown} is a command line and is not changed; `vxtui profiles import` converts the "
+            "command line to a profile."
         )
     if file.command or file.broken or not any(map(fixable, before)):
         return before, ""

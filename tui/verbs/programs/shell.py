@@ -57,7 +57,7 @@ def _replica(job: Job, requested: str | None) -> str:
         raise VerbFailure(problem, fix=f"vxtui {look} {job.id}", code="FAILED_PRECONDITION", exit_code=1)
     known = [replica.id for replica in known_replicas(job)]
     if requested is not None and requested not in known:
-        message = f"{job.display_name} has no replica {requested}; it has {', '.join(known)}."
+        message = f"{job.display_name} has no replica {requested}, only {', '.join(known)}."
         raise VerbFailure(message, code="NOT_FOUND", exit_code=3)
     return requested or known[0]
 

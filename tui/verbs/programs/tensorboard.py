@@ -17,7 +17,7 @@ from tui.web_browser import open_page
 @click.command()
 @click.argument("job")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port; by default the first free one from 6006 on."
+    "--port", type=click.IntRange(0, 65535), help="Port; by default the first free port from 6006 on."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @verb(READS)

@@ -62,15 +62,22 @@ async def show(run: Run, resource: str | None) -> int:
     else:
         _print(_rows(shown, jobs))
         if not shown and not results.errors:
-            note("No persistent resources here. `vxtui resources create NAME --from PROFILE` creates one.")
+            note(
+                "No persistent resources here. `vxtui resources create NAME --from PROFILE` creates "
+                "a resource."
+            )
     return end(run, results)
 
 
 @resources.command()
 @click.argument("name")
-@click.option("--from", "profile", required=True, metavar="PROFILE", help="Use the machines of its pools.")
+@click.option(
+    "--from", "profile", required=True, metavar="PROFILE", help=("Use the machines of this profile's pools.")
+)
 @set_option
-@click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
+@click.option(
+    "--region", metavar="REGION", help=("Create the resource in this region instead of the profile's.")
+)
 @yes_option
 @verb("resource.create")
 async def create(  # noqa: PLR0917 - one for each option
@@ -81,7 +88,10 @@ async def create(  # noqa: PLR0917 - one for each option
     if not _ID.fullmatch(name):
         raise VerbFailure(
             f"{name} can't be the id of a persistent resource.",
-            fix="An id must be at most 63 lowercase letters, digits and dashes: letter first, no dash last.",
+            fix=(
+                "An id must have at most 63 lowercase letters, digits and dashes, start with a letter "
+                "and not end with a dash."
+            ),
             code="INVALID_ARGUMENT",
         )
     request = prepare(run, profile, assignments, region or "")
@@ -97,7 +107,7 @@ async def create(  # noqa: PLR0917 - one for each option
         )
         hour = hourly_parts(parts_of(body), place, read_prices(state_dir())[0])
         await confirmed(
-            f"Create the persistent resource {name} ({machines}) in {place}? It costs "
+            f"Create the persistent resource {name} ({machines}) in {place}? The resource costs "
             f"{an_hour(hour)} until it is deleted, used or not.",
             yes=yes,
         )
@@ -125,7 +135,7 @@ async def reboot(run: Run, resource: str, yes: bool) -> int:
 @yes_option
 @verb("resource.delete")
 async def delete(run: Run, resource: str, yes: bool) -> int:
-    """Delete RESOURCE, which cancels the jobs on it."""
+    """Delete RESOURCE, which cancels its jobs."""
     async with run.backend() as backend:
         target = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
         on = jobs_on(target, (await _jobs_of(backend, [target]))[target.name])

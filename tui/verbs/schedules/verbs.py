@@ -59,7 +59,7 @@ def schedules() -> None:
 
 @schedules.command("list")
 @click.argument("schedule", required=False)
-@click.option("--runs", is_flag=True, help="With SCHEDULE: also list its newest runs.")
+@click.option("--runs", is_flag=True, help="With SCHEDULE: also list the schedule's newest runs.")
 @verb(READS)
 async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     """List them, or show SCHEDULE."""
@@ -112,7 +112,9 @@ _TIME = click.DateTime(
 )
 @click.option("--queue", is_flag=True, help="Let runs above --max-active wait instead of skipping them.")
 @set_option
-@click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
+@click.option(
+    "--region", metavar="REGION", help=("Create the schedule in this region instead of the profile's.")
+)
 @yes_option
 @verb("schedule.create")
 async def create(  # noqa: PLR0917 - one for each option
@@ -140,8 +142,8 @@ async def create(  # noqa: PLR0917 - one for each option
         context = run.one_context
         price = price_words(DryRun(context.project, request).price, billed=context.billed)
         await confirmed(
-            f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}. "
-            f"Price of each: {price}.",
+            f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}. Price "
+            f"of each run: {price}.",
             yes=yes,
         )
         created = value_of(await run.schedule_operations(backend).create(place, new))

@@ -56,7 +56,7 @@ def check(run: Run, requested: Wanted, endpoint: str | None) -> None:
         )
     if options and endpoint is None:
         raise VerbFailure(
-            f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE"
+            f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists the endpoints.", code="USAGE"
         )
     for option in options:
         operation = f"endpoint.{option.removeprefix('--').replace('-', '_')}"

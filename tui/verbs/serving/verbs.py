@@ -52,8 +52,8 @@ async def models(run: Run, model: str | None) -> int:
 @click.argument("endpoint", required=False)
 @click.option(
     "--split", multiple=True, metavar="VERSION=PERCENT",
-    help="Send this percentage of requests to a version, or to a deployed model by its id; repeatable. "
-    "The others get none.",
+    help="Send this percentage of requests to a version, or to a deployed model by its id; "
+         "repeatable. The other versions get none.",
 )  # fmt: skip
 @click.option(
     "--deploy",
@@ -63,11 +63,13 @@ async def models(run: Run, model: str | None) -> int:
 )
 @click.option("--percent", type=click.IntRange(0, 100), help="Share of the requests for --deploy.")
 @click.option(
-    "--machine", default="", help="Machine type for --deploy; by default that of the deployed models."
+    "--machine",
+    default="",
+    help=("Machine type for --deploy; by default the machine type of the deployed models."),
 )
 @click.option("--roll-back", is_flag=True, help="Restore the split before vxtui's last change.")
 @click.option("--undeploy", metavar="VERSION", default="", help="Undeploy this version.")
-@click.option("--logs", is_flag=True, help="Print the last log lines of its model servers.")
+@click.option("--logs", is_flag=True, help="Print the last log lines of the endpoint's model servers.")
 @yes_option
 @verb("endpoint.split", split=True)
 async def endpoints(

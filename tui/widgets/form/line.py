@@ -17,8 +17,8 @@ class FormLine(Input):
     """Hidden until `open`. Posts `Left` when it is left by enter, a cursor key or a click elsewhere."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,tab", "leave(1)", "Accept it, next row"),
-        Binding("up,shift+tab", "leave(-1)", "Accept it, previous row"),
+        Binding("down,tab", "leave(1)", "Accept the value, next row"),
+        Binding("up,shift+tab", "leave(-1)", "Accept the value, previous row"),
         Binding("enter", "leave(0)", "Take it"),
     ]
     DEFAULT_CSS = """

@@ -278,7 +278,7 @@ class KubernetesJobs(JobService):
         action = f"{'suspend' if suspend else 'resume'} the {of.resource} {parts.name}"
         state = status_of(obj, self._workload.key).state
         if state.terminal:
-            raise FailedPrecondition(f"Can't {action}: it {state.phrase} already.")
+            raise FailedPrecondition(f"Can't {action}: the job {state.phrase} already.")
         if queue_of(obj) and await self._deactivate(parts, obj, suspend, action):
             return
         await self._patch(of, parts, suspend_patch(obj, suspend), action)

@@ -7,7 +7,7 @@ from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.local.server import LocalServer
 from tui.emulator.client import KubernetesState
 
-_FIX = "`vxtui emulator kubernetes status` shows its state, `vxtui doctor` runs further checks."
+_FIX = "`vxtui emulator kubernetes status` shows the cluster's state; `vxtui doctor` runs further checks."
 
 
 class LocalCluster(Cluster):

@@ -59,7 +59,7 @@ class DeletedPodLogs:
                     count += await self._copy(name, since, seen, source, log)
                 if count:
                     return
-                why = "it has no later entry of this pod"
+                why = "no later entry of this pod exists"
             except BackendError as error:
                 why = error.message
             finally:

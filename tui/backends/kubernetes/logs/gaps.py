@@ -20,7 +20,7 @@ KEEP_RUNS = (
     "runs; a context with a `project` reads the others from Cloud Logging"
 )
 """Advice on keeping the log of a container's runs before a restart."""
-KEEP_CLOUD = "A context with a `project` reads it from Cloud Logging"
+KEEP_CLOUD = "A context with a `project` reads the log from Cloud Logging"
 """Advice on keeping the log of pods that were stopped on purpose."""
 
 

@@ -68,7 +68,7 @@ class NodeAccelerators:
                     )
         if matched:
             return matched, ""
-        nothing = "neither a DCGM exporter nor cAdvisor on its nodes reports its accelerators"
+        nothing = "neither a DCGM exporter nor cAdvisor on the job's nodes reports accelerators"
         return [], next(filter(None, (self._problems.get(node, "") for node in nodes)), nothing)
 
     async def _node(self, name: str) -> tuple[str, list[AcceleratorSample]]:

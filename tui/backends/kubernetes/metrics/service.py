@@ -164,7 +164,10 @@ class KubernetesMetrics(MetricService):
         if metric in {NET_IN, NET_OUT}:
             return "the metrics API lacks this metric; a context with a `project` reads Cloud Monitoring"
         if metric in {GPU, GPU_MEMORY}:
-            return "neither the trainer nor its nodes report it; with a `project` Cloud Monitoring is read"
+            return (
+                "neither the trainer nor the nodes report this metric; a context with a `project` "
+                "reads Cloud Monitoring"
+            )
         return "no samples yet"
 
 

@@ -292,7 +292,7 @@ class ClusterWatch:
             return job
         errors = [str(watched.reflector.error) for watched in self._of_pods(place) if watched.reflector.error]
         why = errors[0] if errors else "they have not been listed yet."
-        reason = f"{job.reason.rstrip('.')}. Its pods are unknown: {why}"
+        reason = f"{job.reason.rstrip('.')}. The job's pods are unknown: {why}"
         return replace(job, reason=reason.removeprefix(". "))
 
     def _nodes_of(self, uid: str, pods: Sequence[Pod]) -> tuple[NodeShare, ...]:

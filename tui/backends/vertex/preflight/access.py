@@ -63,7 +63,7 @@ class CallerAccess:
         return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions), needed, useful)]
 
     def _signed_in(self) -> str:
-        return f"signed in as {self._account}" if self._account else "the service accepts them"
+        return f"signed in as {self._account}" if self._account else "the service accepts the credentials"
 
     def _granted(self, granted: set[str], needed: Sequence[str], useful: Sequence[str]) -> Check:
         caller, project = self._account or "you", self._info.project

@@ -64,7 +64,7 @@ class Buckets:
         self, id: str, job: Mapping[str, Any], region: str, bucket: Bucket, paths: Sequence[Path]
     ) -> Check:
         sentence = (
-            f"gs://{bucket.name} is in {bucket.location}, the job in {region}: "
+            f"gs://{bucket.name} is in {bucket.location}, but the job runs in {region}: access is "
             "slow, and traffic between regions is billed"
         )
         try:

@@ -33,7 +33,7 @@ class Images:
         image, id = image_of(uri), f"image:{uri}"
         if not image.repository:
             why = f"{uri} is on {image.host}, which can't be checked; private images there can't be pulled"
-            return [unknown(id, why, "Push it to Artifact Registry.")]
+            return [unknown(id, why, "Push the image to Artifact Registry.")]
         package = f"{image.parent}/packages/{quote(image.package, safe='')}"
         try:
             digest = image.digest or await self._digest(package, image.tag)
@@ -49,7 +49,7 @@ class Images:
         kinds = sorted({m.architecture for m in about.image_manifests if m.architecture}) if about else []
         if kinds and MACHINES not in kinds:
             sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
-            return Check(id, CheckStatus.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
+            return Check(id, CheckStatus.PROBLEM, sentence, "Build the image with --platform=linux/amd64.")
         uploaded = moment(about, "upload_time") if about else None
         facts = [*kinds, *([_age(uploaded)] if uploaded else [])]
         return ok(id, short_image(image.uri) + (f" exists ({', '.join(facts)})" if facts else " exists"))
@@ -84,7 +84,7 @@ class Images:
                 )
                 tags = [tag.name.rpartition("/tags/")[2] for tag in page.tags]
         if not tags:
-            fix = "Push it, or correct the name."
+            fix = "Push the image, or correct the name."
             return Check(id, CheckStatus.PROBLEM, f"the image {image.uri} does not exist", fix)
         near = difflib.get_close_matches(image.tag, tags, 1, 0.5) or (tags if len(tags) == 1 else [])
         sentence = f"{name} has no tag {image.tag}; existing tags: {', '.join(tags[:5])}"

@@ -30,9 +30,9 @@ class QuotaCheck:
     async def check(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
         """Check all metrics that the job uses. If a quota is too small, name regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
-            return [ok("quota", "runs on a persistent resource, which holds its quota already")]
+            return [ok("quota", "runs on a persistent resource, which already holds the quota")]
         if not needs(job):
-            return [unknown("quota", "the machines of its tasks are known when they run")]
+            return [unknown("quota", "the tasks' machines are known only when the tasks run")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
         regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
         now = datetime.now(UTC)
@@ -50,7 +50,7 @@ class QuotaCheck:
     def _short(self, here: Fit, fitting: Sequence[str], *, sure: bool) -> Check:
         if fitting:
             rest = f" and {len(fitting) - MOST_REGIONS} more" if len(fitting) > MOST_REGIONS else ""
-            fix = f"It would fit in {', '.join(fitting[:MOST_REGIONS])}{rest}"
+            fix = f"The job would fit in {', '.join(fitting[:MOST_REGIONS])}{rest}"
             fix += "." if sure else ", if nothing is used there: no usage is reported."
         elif here.short:
             fix = f"Ask for more: {request_link(self._info.project, here.short[0].metric, here.region)}"

@@ -48,7 +48,7 @@ class NamedResources:
         if pb.state != _State.RUNNING:
             state = _State(pb.state).name
             sentence = f"the persistent resource {id} must be RUNNING (it is {state})"
-            return [Check("resource", CheckStatus.PROBLEM, sentence, "Wait for it, or reboot it.")]
+            return [Check("resource", CheckStatus.PROBLEM, sentence, "Wait for the resource, or reboot it.")]
         pools = [resource_pool(pool) for pool in pb.resource_pools]
         why = unfit(job, pools)
         if why:
@@ -75,11 +75,11 @@ class NamedResources:
                 name=name,
             )
         except NotFound:
-            fix = "Create one with `gcloud ai tensorboards create`, or leave the field out."
+            fix = "Create a TensorBoard with `gcloud ai tensorboards create`, or leave the field out."
             return [Check("board", CheckStatus.PROBLEM, f"the TensorBoard {name} does not exist", fix)]
         if place != region:
-            sentence = f"the TensorBoard {match[3]} is in {place}, the job in {region}"
-            return [Check("board", CheckStatus.PROBLEM, sentence, f"Name one in {region}.")]
+            sentence = f"the TensorBoard {match[3]} is in {place}, but the job runs in {region}"
+            return [Check("board", CheckStatus.PROBLEM, sentence, f"Use a TensorBoard in {region}.")]
         return [ok("board", f"the TensorBoard {match[3]} exists")]
 
     async def network(self, spec: Mapping[str, Any]) -> Sequence[Check]:

@@ -102,7 +102,7 @@ LOCAL_PACE = Pace(
 REPAIR = "`vxtui emulator repair`"
 """The command in the emulator's message about a damaged file."""
 REPAIR_FIX = f"{REPAIR}, then try again."
-_LOG_FIX = "`vxtui emulator logs` shows its log, `vxtui doctor` runs further checks."
+_LOG_FIX = "`vxtui emulator logs` shows the emulator's log; `vxtui doctor` runs further checks."
 
 
 class Endpoint(ABC):

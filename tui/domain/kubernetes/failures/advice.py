@@ -14,10 +14,10 @@ from tui.domain.kubernetes.workloads import ManifestGroup, elements, fields, gro
 Obj = Mapping[str, Any]
 _KILLED = 137
 _BY_ITSELF = {
-    JobState.RUNNING: "It runs again, from its last checkpoint if there is one.",
-    JobState.RESTARTING: "It is restarting, from its last checkpoint if there is one.",
-    JobState.PENDING: "It is restarting, from its last checkpoint if there is one.",
-    JobState.QUEUED: "It restarts once it is admitted.",
+    JobState.RUNNING: "The job runs again, from its last checkpoint, if there is one.",
+    JobState.RESTARTING: "The job is restarting, from its last checkpoint, if there is one.",
+    JobState.PENDING: "The job is restarting, from its last checkpoint, if there is one.",
+    JobState.QUEUED: "The job restarts once it is admitted.",
 }
 _MPI = "An MPIJob ends when it loses a worker: launch it again to resume from the last checkpoint."
 _RESTART = "A restartPolicy such as OnFailure, or a backoffLimit, restarts it from its last checkpoint."
@@ -109,7 +109,7 @@ def advice(
     time = f" before {failure.at:%H:%M:%S} UTC" if failure.at else ""
     return Diagnosis(
         f"{failure.replica} ended with code {code}: {explain_exit(code)}.",
-        f"{_BY_ITSELF.get(state, '')} Its log{time} has the reason, as far as the log is stored.",
+        f"{_BY_ITSELF.get(state, '')} The log{time} shows the reason, as far as it is stored.",
         short=f"exit {code} {failure.replica}",
     )
 
@@ -152,8 +152,8 @@ def _evicted(failure: ReplicaFailure, container: Container | None, again: str) -
             short=short,
         )
     return Diagnosis(
-        "The pod was evicted from its node.", f"{again}Its events have the cause of the eviction.",
-        keys=f"{again}Events has the cause of the eviction.", short=short,
+        "The pod was evicted from its node.", f"{again}The pod's events show the cause of the eviction.",
+        keys=f"{again}Events shows the cause of the eviction.", short=short,
     )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _node_lost(failure: ReplicaFailure, container: Container | None, again: str)
 
 def _outranked(failure: ReplicaFailure, container: Container | None, again: str) -> Diagnosis:
     return Diagnosis(
-        "A pod of higher priority preempted it.",
+        "A pod of higher priority preempted this pod.",
         f"{again}A higher priority class, or a queue with room, keeps it running; `vxtui quotas` shows it.",
         keys=f"{again}A higher priority class, or a queue with room, keeps it running; 4 shows the quotas.",
         short=f"preempted {failure.replica}",

@@ -181,14 +181,20 @@ def gpu_network(case: ManifestCase) -> Iterator[Finding]:
                 f"the pods of {group.role} lack the annotations {missing}: NCCL uses plain TCP at a tenth "
                 "of the bandwidth of GPUDirect-TCPXO on A3 Mega."
             )
-            fix = "Add them, the tcpxo-daemon container and its mounts as GKE's page for A3 Mega shows."
+            fix = (
+                "Add the annotations, the tcpxo-daemon container and its mounts as GKE's page for "
+                "A3 Mega shows."
+            )
             yield Finding(path, sentence, fix, source=TCPXO)
         elif name in _RDMA and INTERFACES not in notes and not fields(group.pod).get("hostNetwork"):
             sentence = (
                 f"the pods of {group.role} lack the annotation {INTERFACES} with the RDMA networks: NCCL "
                 "uses plain TCP between nodes."
             )
-            fix = "Add it, or a DRA claim of the network devices, as GKE's page for A3 Ultra and A4 shows."
+            fix = (
+                "Add the annotation, or a DRA claim of the network devices, as GKE's page for A3 "
+                "Ultra and A4 shows."
+            )
             yield Finding(path, sentence, fix, source=RDMA)
 
 
@@ -204,7 +210,7 @@ def topology_alone(case: ManifestCase) -> Iterator[Finding]:
         return
     for path, key, _ in _topologies(case):
         sentence = "only Kueue reads this annotation, but the job has no Kueue queue."
-        yield Finding((*path, key), sentence, f"Add the label {QUEUE} to the job, or remove this.")
+        yield Finding((*path, key), sentence, f"Add the label {QUEUE} to the job, or remove this annotation.")
 
 
 def no_topology(case: ManifestCase) -> Iterator[Finding]:

@@ -153,7 +153,7 @@ def suspended(case: ManifestCase) -> Iterator[Finding]:
     path = suspend_path(case)
     if at(case.job, *path) is True and not fields(case.job, "metadata", "labels").get(QUEUE):
         sentence = "the job is created suspended, and no queue will start it."
-        fix = f"Remove it, resume the job manually, or name a queue with the label {QUEUE}."
+        fix = f"Remove the field, resume the job manually, or name a queue with the label {QUEUE}."
         yield Finding(path, sentence, fix, (Edit(path, REMOVED),))
 
 

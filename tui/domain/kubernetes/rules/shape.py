@@ -20,7 +20,7 @@ def is_object(case: ManifestCase) -> Iterator[Finding]:
         for name in ("apiVersion", "kind"):
             if not isinstance(fields(obj).get(name), str):
                 sentence = f"the object must have {name}."
-                yield Finding((*HEAD, i, name), sentence, "Add it; kubectl requires it.")
+                yield Finding((*HEAD, i, name), sentence, "Add the field, which kubectl requires.")
 
 
 def has_job(case: ManifestCase) -> Iterator[Finding]:

@@ -42,7 +42,9 @@ def machine_type(case: Case) -> Iterator[Finding]:
         if not name:
             if not case.spec.get("persistentResourceId") or case.local:
                 yield Finding(
-                    here, "the pool must have a machine type.", "Add one, for example n1-standard-4."
+                    here,
+                    "the pool must have a machine type.",
+                    ("Add a machine type, for example n1-standard-4."),
                 )
         elif name not in catalog.machines():
             meant, sure = _meant(name)
@@ -116,7 +118,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
         if machine is None:
             if bool(kind) != (count > 0):
                 sentence = "accelerator type and count must be set together."
-                yield Finding(here, sentence, "Add the missing field, or remove this one.")
+                yield Finding(here, sentence, "Add the missing field, or remove this field.")
         elif not kind:
             yield from _without(machine, count, here)
         elif kind not in dict(machine.accelerators):
@@ -215,7 +217,9 @@ def disk_type(case: Case) -> Iterator[Finding]:
             right = right or (near[0] if near else "")
             edits = (Edit(where, right),) if right else ()
             sentence = f"{kind} must be a boot disk type for training: {', '.join(DISKS)}."
-            yield Finding(where, sentence, f"Write {right}." if right else "Remove it to use pd-ssd.", edits)
+            yield Finding(
+                where, sentence, f"Write {right}." if right else "Remove the type to use pd-ssd.", edits
+            )
 
 
 def disk_size(case: Case) -> Iterator[Finding]:
@@ -286,7 +290,7 @@ def partition(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "gpuPartitionSize"),
                 "GPU partitions are for serving; the documentation does not mention them for training.",
-                "Remove it to use entire GPUs.",
+                "Remove the partition size to use entire GPUs.",
             )
 
 

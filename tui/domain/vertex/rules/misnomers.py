@@ -295,13 +295,13 @@ def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
             "trial-counts",
             (*path, inside[0]),
             f"{' and '.join(inside)} are fields of the tuning job, not of its studySpec.",
-            "Write them next to studySpec.",
+            "Write these fields next to studySpec.",
         )
     return _wrong(
         "tuning-job",
         path,
         f"{path[-1]} belongs to a hyperparameter tuning job; this file is for a custom job.",
-        "Use the trialJobSpec's content as jobSpec to run one trial of it.",
+        "Use the trialJobSpec's content as jobSpec to run one trial.",
         source=TUNING_JOB,
     )
 
@@ -338,7 +338,7 @@ _NONEXISTENT = (
     _Nonexistent(
         _DISKS,
         "disk",
-        "{} is not a field: a replica has only a boot disk, which is deleted when it ends.",
+        "{} is not a field: a replica has only a boot disk, which is deleted when the replica ends.",
         "Store data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec enlarges the boot disk.",
         COMPUTE,
     ),
@@ -373,7 +373,9 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
         "gcloud-key" if "-" in str(path[-1]) else "misplaced",
         path,
         f"{path[-1]} is not a field of a worker pool; the field is {'.'.join(map(str, place))}.",
-        "Remove it; it is already set there." if occupied else f"Write {'.'.join(map(str, place))}.",
+        "Remove the field, which is already set there."
+        if occupied
+        else f"Write {'.'.join(map(str, place))}.",
         *((Edit(path, REMOVED),) if occupied else (Edit((*pool, *place), value), Edit(path, REMOVED))),
         source=DISTRIBUTED,
     )
@@ -399,7 +401,7 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
         "misplaced",
         path,
         f"{path[-1]} must be in {'.'.join(map(str, right))}.",
-        "Move it there." if free else "Remove it; it is already set there.",
+        "Move the field there." if free else "Remove the field, which is already set there.",
         *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
         source=SPEC,
     )
@@ -469,7 +471,7 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
         "accelerator-name",
         path,
         f"{value} must be an accelerator type; the machine type and tpuTopology select TPUs from v5e on.",
-        "Remove it, use a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
+        "Remove the type, use a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
         *(
             (Edit(path, REMOVED), Edit((*path[:-1], "acceleratorCount"), REMOVED))
             if catalog.is_tpu(machine)

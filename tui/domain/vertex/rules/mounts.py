@@ -97,8 +97,8 @@ def reservation_region(case: Case) -> Iterator[Finding]:
             if match and case.region and not case.local and region != case.region:
                 yield Finding(
                     (*path, "machineSpec", "reservationAffinity", "values", i),
-                    f"the reservation is in {match['zone']}, the job in {case.region}; a job can't use "
-                    "machines of another region.",
+                    f"the reservation is in {match['zone']}, but the job is in {case.region}; a job "
+                    "can't use machines of another region.",
                     f"Run the job in {region}, or use a reservation in {case.region}.",
                 )
 
@@ -135,7 +135,12 @@ def persistent_local(case: Case) -> Iterator[Finding]:
     if case.local and case.spec.get("persistentResourceId") and case.strategy == "FLEX_START":
         where = ("jobSpec", "persistentResourceId")
         sentence = "the emulator refuses FLEX_START on a persistent resource."
-        yield Finding(where, sentence, "Remove it, or write strategy STANDARD.", (Edit(where, REMOVED),))
+        yield Finding(
+            where,
+            sentence,
+            "Remove persistentResourceId, or write strategy STANDARD.",
+            (Edit(where, REMOVED),),
+        )
 
 
 def persistent_only(case: Case) -> Iterator[Finding]:

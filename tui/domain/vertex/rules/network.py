@@ -32,7 +32,7 @@ def project_number(case: Case) -> Iterator[Finding]:
     if match and not match["project"].isdecimal():
         yield Finding(
             _PATH,
-            f"the network has the project's id {match['project']}; it must use the project number.",
+            f"the network has the project's id {match['project']}, but must use the project number.",
             f"`gcloud projects describe {match['project']} --format='value(projectNumber)'` prints it.",
         )
 
@@ -43,7 +43,7 @@ def ranges(case: Case) -> Iterator[Finding]:
             yield Finding(
                 ("jobSpec", "reservedIpRanges", i),
                 f"{name or 'an empty text'} must be the name of a range, not an address.",
-                "Write the range's name, for example vertex-ai-ip-range, or remove the list to use any.",
+                "Write the range's name, e.g. vertex-ai-ip-range, or remove the list to use any range.",
             )
 
 
@@ -80,7 +80,7 @@ def attachment(case: Case) -> Iterator[Finding]:
         yield Finding(
             (*_PSC, "networkAttachment"),
             f"{name} must be the name of a network attachment.",
-            "Write its name, or projects/P/regions/R/networkAttachments/NAME.",
+            "Write the attachment's name, or projects/P/regions/R/networkAttachments/NAME.",
         )
 
 

@@ -26,7 +26,7 @@ def form(case: Case) -> Iterator[Finding]:
         return
     if not uri:
         yield Finding(
-            _PATH, "the output directory must not be empty.", "Write gs://BUCKET/PATH, or remove it."
+            _PATH, "the output directory must not be empty.", "Write gs://BUCKET/PATH, or remove the field."
         )
         return
     right = f"gs://{uri.removeprefix('/gcs/')}" if uri.startswith("/gcs/") else ""

@@ -93,13 +93,13 @@ def uris(case: Case) -> Iterator[Finding]:
         here = (*path, "pythonPackageSpec", "packageUris")
         if len(uris) > MAX_PACKAGES:
             sentence = f"there are {len(uris)} packages; the maximum is {MAX_PACKAGES}."
-            yield Finding(here, sentence, "Put the others into the image.")
+            yield Finding(here, sentence, "Put the other packages into the image.")
         for i, uri in enumerate(uris):
             if not re.match(r"gs://[^/]+/.", str(uri)):
                 yield Finding(
                     (*here, i),
                     f"{uri or 'an empty text'} must be a file in Cloud Storage.",
-                    "Upload it and write gs://BUCKET/OBJECT.",
+                    "Upload the file, then write gs://BUCKET/OBJECT.",
                 )
 
 
@@ -116,7 +116,7 @@ def executor(case: Case) -> Iterator[Finding]:
             yield Finding(
                 path,
                 "a Python package runs only in a prebuilt training image of Vertex AI, unlike this image.",
-                "Use one at us-docker.pkg.dev/vertex-ai/training/, or use your image in a containerSpec.",
+                "Use an image at us-docker.pkg.dev/vertex-ai/training/, or your image in a containerSpec.",
             )
 
 

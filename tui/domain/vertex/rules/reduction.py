@@ -41,7 +41,7 @@ def position(case: Case) -> Iterator[Finding]:
         yield Finding(
             path,
             f"reducers must be the third pool, index 2; here they are at index {index}.",
-            "Move this pool to index 2; index 0 is the primary, index 1 the other workers.",
+            "Move this pool to index 2; index 0 is the primary, and index 1 has the other workers.",
             edits,
         )
 
@@ -138,7 +138,7 @@ def command(case: Case) -> Iterator[Finding]:
         if overridden:
             yield Finding(
                 (*path, name, overridden[0]),
-                "Google's Reduction Server image has its own command, which yours would replace.",
+                "Google's Reduction Server image has its own command, which your command would replace.",
                 "Remove it.",
                 tuple(Edit((*path, name, field), REMOVED) for field in overridden),
             )
@@ -156,7 +156,7 @@ def nccl_net(case: Case) -> Iterator[Finding]:
                     where,
                     f"{variable['name']} selects NCCL's network plugin manually and may exclude the plugin "
                     "of Reduction Server.",
-                    "Remove it; NCCL finds the package google-reduction-server by itself.",
+                    "Remove the variable; NCCL finds the package google-reduction-server by itself.",
                     (Edit(where, REMOVED),),
                 )
 

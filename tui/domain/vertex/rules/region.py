@@ -62,7 +62,7 @@ def elsewhere(case: Case) -> Iterator[Finding]:
         if match and match["region"] != case.region:
             yield Finding(
                 path,
-                f"{noun} is in {match['region']}, the job in {case.region}; this may not work.",
+                f"{noun} is in {match['region']}, but the job is in {case.region}; this may not work.",
                 f"Use one in {case.region}, or run the job in {match['region']}.",
             )
 

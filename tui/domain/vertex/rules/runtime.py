@@ -59,7 +59,10 @@ def no_such_variable(case: Case) -> Iterator[Finding]:
             right = NO_SUCH[name]
             yield Finding(
                 (*path, *inner),
-                f"{name} does not exist on Vertex AI: RANK is the node's rank, WORLD_SIZE the node count.",
+                (
+                    f"{name} does not exist on Vertex AI: RANK is the node's rank, and WORLD_SIZE is the "
+                    "node count."
+                ),
                 f"Use {right}, or read both from CLUSTER_SPEC.",
                 (Edit((*path, *inner), text.replace(name, right)),),
             )
@@ -68,7 +71,7 @@ def no_such_variable(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     (*path, *inner),
                     f"{name} has no meaning on Vertex AI, and a value set here is the same on every node.",
-                    f"Remove it, and read {NO_SUCH[name]} in the code.",
+                    f"Remove the variable, and read {NO_SUCH[name]} in the code.",
                     (Edit((*path, *inner), REMOVED),),
                 )
 
@@ -113,7 +116,7 @@ master_port = _about(
     sets=True,
     sentence="Vertex AI sets {} on jobs with several replicas; its value is not documented, and other ports "
     "may not be reachable by the replicas' names.",
-    fix="Remove it, or rendezvous at the address of rank 0.",
+    fix="Remove the variable, or rendezvous at the address of rank 0.",
 )
 dataset = _about(
     DATASET,
@@ -161,7 +164,7 @@ def one_process(case: Case) -> Iterator[Finding]:
                 (*path, "containerSpec", "command"),
                 f"this starts one process on a machine with {count} GPUs; unless the script starts the "
                 "others itself, LOCAL_RANK is missing and only one GPU works.",
-                f"Start it with torchrun --nproc-per-node={count}.",
+                f"Start the script with torchrun --nproc-per-node={count}.",
             )
 
 
@@ -174,7 +177,10 @@ def nccl(case: Case) -> Iterator[Finding]:
             if trouble:
                 where = (*path, name, "env", i)
                 yield Finding(
-                    where, trouble, "Remove it; NCCL chooses the transport itself.", (Edit(where, REMOVED),)
+                    where,
+                    trouble,
+                    "Remove the variable; NCCL chooses the transport itself.",
+                    (Edit(where, REMOVED),),
                 )
 
 
@@ -200,8 +206,9 @@ def lone_second_node(case: Case) -> Iterator[Finding]:
     if second[0][-1] == 1 and first[1] and other[1] and first != other:
         yield Finding(
             (*second[0], "machineSpec"),
-            f"the primary is {first[0]} with {first[2]} × {first[1]}, the workers are {other[0]} with "
-            f"{other[2]} × {other[1]}; in data-parallel training every replica waits for the slowest.",
+            f"the primary is {first[0]} with {first[2]} × {first[1]}, but the workers are {other[0]} "
+            f"with {other[2]} × {other[1]}; in data-parallel training every replica waits for the "
+            "slowest.",
             "Use the same machine in both pools, unless the roles differ.",
         )
 

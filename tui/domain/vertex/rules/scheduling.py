@@ -28,7 +28,10 @@ def timeout(case: Case) -> Iterator[Finding]:
     timeout = duration(within(case.spec, "scheduling", "timeout"))
     if timeout is not None and timeout <= 0:
         where = (*_PATH, "timeout")
-        fix = "Write the job's longest run time in seconds, for example 86400s, or remove it for 7 days."
+        fix = (
+            "Write the job's longest run time in seconds, for example 86400s, or remove the timeout "
+            "for 7 days."
+        )
         yield Finding(where, f"the timeout must leave the job time to run. {UNDOCUMENTED}", fix)
 
 
@@ -87,7 +90,7 @@ def restart_on_spot(case: Case) -> Iterator[Finding]:
             (*_PATH, "restartJobOnWorkerRestart"),
             "a preempted Spot job is retried up to 6 times without this field, which only adds a restart "
             "of all workers whenever one of them restarts.",
-            "Remove it, unless the workers can't continue without each other.",
+            "Remove the field, unless the workers can't continue without each other.",
         )
 
 
@@ -147,7 +150,7 @@ def flex_reservation(case: Case) -> Iterator[Finding]:
         if case.strategy == "FLEX_START" and kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
             where = (*path, "machineSpec", "reservationAffinity")
             sentence = "FLEX_START can't use a reservation; it waits for free capacity."
-            yield Finding(where, sentence, "Remove it, or write strategy STANDARD.", ())
+            yield Finding(where, sentence, "Remove the reservation, or write strategy STANDARD.", ())
 
 
 def checkpoint(case: Case) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from tui.domain.spec.custom_job_spec import task_of
 from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import SPEC
 
-_FIX = "Put it into Secret Manager and let the code fetch it as the job's service account."
+_FIX = "Put the secret into Secret Manager and let the code fetch it as the job's service account."
 
 
 def environment(case: Case) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def labels(case: Case) -> Iterator[Finding]:
     for key, value in (case.job.get("labels") or {}).items():
         path = ("labels", key)
         if not key:
-            yield Finding(("labels",), "a label has an empty key.", "Name it, or remove it.")
+            yield Finding(("labels",), "a label has an empty key.", "Name the label, or remove it.")
         elif not _label_start(key[0]):
             yield Finding(path, f"the label's key {key!r} must start with a letter or digit.", "Rename it.")
         for noun, text in (("key", key), ("value", str(value))):
@@ -96,7 +96,7 @@ def encryption(case: Case) -> Iterator[Finding]:
     elif case.region and match["location"] != case.region:
         yield Finding(
             path,
-            f"the key is in {match['location']}, the job in {case.region}; both must be in one region.",
+            f"the key is in {match['location']}, but the job is in {case.region}; use one region.",
             f"Use a key in {case.region}.",
         )
 
@@ -104,12 +104,14 @@ def encryption(case: Case) -> Iterator[Finding]:
 def pool_count(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if not pools:
-        yield Finding(POOLS, "the job must have a worker pool.", "Add one; the first pool is the primary.")
+        yield Finding(
+            POOLS, "the job must have a worker pool.", ("Add a worker pool; the first pool is the primary.")
+        )
     if len(pools) > MAX_POOLS:
         yield Finding(
             pools[MAX_POOLS][0],
-            f"there are {len(pools)} worker pools; the maximum is {MAX_POOLS}: primary, workers, parameter "
-            "servers or reducers, evaluators.",
+            f"there are {len(pools)} worker pools; the maximum is {MAX_POOLS}: primary, workers, "
+            "parameter servers or reducers, and evaluators.",
             "Raise the second pool's replica count to get more workers.",
         )
 
@@ -177,7 +179,7 @@ def environment(case: Case) -> Iterator[Finding]:
         env = spec.get("env") or []
         if len(env) > MAX_ENV:
             sentence = f"there are {len(env)} environment variables; the maximum is {MAX_ENV}."
-            yield Finding((*path, name, "env"), sentence, "Put the others into a file of the image.")
+            yield Finding((*path, name, "env"), sentence, "Put the other variables into a file of the image.")
         for i, variable in enumerate(env):
             key = str(variable.get("name") or "")
             if not _ENV_NAME.fullmatch(key):
@@ -206,7 +208,9 @@ def arguments(case: Case) -> Iterator[Finding]:
         size = sum(len(str(a)) for a in spec.get("args") or [])
         if size > MAX_ARGS:
             sentence = f"the arguments have {size:,} characters together; the maximum is {MAX_ARGS:,}."
-            yield Finding((*path, name, "args"), sentence, "Put them into a file that the code reads.")
+            yield Finding(
+                (*path, name, "args"), sentence, ("Put the arguments into a file that the code reads.")
+            )
 
 
 RULES = (

@@ -28,7 +28,7 @@ def topology(case: Case) -> Iterator[Finding]:
             yield Finding(
                 here,
                 f"{complaint}; it has {', '.join(offered)}.",
-                f"Write one of them, for example {offered[0]}.",
+                f"Write an existing slice, for example {offered[0]}.",
                 edits,
             )
         elif topology and not offered:

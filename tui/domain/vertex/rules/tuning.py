@@ -89,7 +89,9 @@ def at_once(case: Case) -> Iterator[Finding]:
         and _study(case).get("algorithm") in {None, "ALGORITHM_UNSPECIFIED"}
     ):
         sentence = "all trials run in parallel, so the search can't learn from any of them."
-        yield Finding((BODY, "parallelTrialCount"), sentence, "Run fewer in parallel, or use RANDOM_SEARCH.")
+        yield Finding(
+            (BODY, "parallelTrialCount"), sentence, ("Run fewer trials in parallel, or use RANDOM_SEARCH.")
+        )
 
 
 def _all(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -111,7 +113,7 @@ def identity(case: Case) -> Iterator[Finding]:
         name, here = str(spec.get("parameterId") or ""), (*path, "parameterId")
         if not name or any(character.isspace() for character in name):
             yield Finding(
-                here, f"{name!r} must be a name without spaces.", "It becomes a flag, as in --lr=0.1."
+                here, f"{name!r} must be a name without spaces.", "The name becomes a flag, as in --lr=0.1."
             )
         elif name in seen:
             yield Finding(here, f"{name} must not be the id of another parameter too.", "Use another id.")
@@ -169,7 +171,7 @@ def scale(case: Case) -> Iterator[Finding]:
             yield Finding(
                 here,
                 f"{named} needs positive values; the smallest is {low:g}.",
-                "Raise it, or use UNIT_LINEAR_SCALE.",
+                "Raise the smallest value, or use UNIT_LINEAR_SCALE.",
             )
 
 

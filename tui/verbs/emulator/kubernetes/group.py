@@ -61,7 +61,8 @@ def _show(info: dict[str, Any]) -> None:
         # A server outlives the vxtui that started it, and may be older than this vxtui.
         command = default_kubernetes_state().COMMAND
         note(
-            f"An older vxtui started it. `{command} stop`, then `start`, restarts it; its pods keep running."
+            f"An older vxtui started the server. Restart it with `{command} stop`, then `start`; its "
+            "pods keep running."
         )
 
 

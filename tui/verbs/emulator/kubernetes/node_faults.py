@@ -32,7 +32,7 @@ async def evict(run: Run, pod: str, namespace: str) -> None:
 
 @click.command()
 @click.argument("pod")
-@click.option("--container", metavar="NAME", default="", help="Which container; by default the last.")
+@click.option("--container", metavar="NAME", default="", help="The container; by default the last.")
 @_namespace
 @verb("emulator.fault")
 async def oom(run: Run, pod: str, container: str, namespace: str) -> None:
@@ -44,7 +44,7 @@ async def oom(run: Run, pod: str, container: str, namespace: str) -> None:
 @click.command()
 @click.argument("node")
 @click.option("--notice", type=_SECONDS, metavar="SECONDS", help="Time until the node ends.")
-@click.option("--back", type=float, metavar="SECONDS", help="Time until it returns; negative: never.")
+@click.option("--back", type=float, metavar="SECONDS", help="Time until the node returns; negative: never.")
 @verb("emulator.fault")
 async def preempt(run: Run, node: str, notice: float | None, back: float | None) -> None:
     """Reclaim NODE like a Spot VM of GKE."""

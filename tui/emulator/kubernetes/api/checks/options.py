@@ -135,7 +135,7 @@ def _from_body(body: bytes) -> Obj:
         raise BadRequest("the options of the deletion are not an object")
     kind = options.get("kind")
     if kind not in (None, "", "DeleteOptions"):
-        raise ApiError(f"the body of a deletion is of kind DeleteOptions, not {kind}", reason="")
+        raise ApiError(f"the body of a deletion must be of kind DeleteOptions, not {kind}", reason="")
     grace = options.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         raise ApiError(f"gracePeriodSeconds must be of type integer, not {grace!r}", reason="")

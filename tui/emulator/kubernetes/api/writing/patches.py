@@ -33,7 +33,7 @@ def read_patch(kind: str, body: bytes) -> Any:
 def json_patch(obj: Any, operations: Any) -> Any:
     """Apply an RFC 6902 patch. Raises BadRequest, or Invalid if a test fails or a path does not exist."""
     if not isinstance(operations, list):
-        raise BadRequest("a JSON patch is a list of operations")
+        raise BadRequest("a JSON patch must be a list of operations")
     patched = deepcopy(obj)
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
