@@ -1,4 +1,5 @@
-"""Every strategy and model, by its name in the flags. A strategy stands in its module, a model here.
+"""Every strategy and model, by its name in the flags. A strategy is declared in its own module, a model in
+this one.
 
 This module imports no strategy or model: flags are checked before torch is imported, and a strategy or model
 may need packages that others do not.

@@ -103,7 +103,7 @@ class PreemptionBudget:
         self._warn_once(result)
 
     def update(self, cost: SaveCost) -> None:
-        """Check the cost of a completed save."""
+        """Check the cost of a completed save, and warn once if it exceeds the grace period."""
         self.cost = cost
         self._warn_once(self._result())
 

@@ -1,4 +1,4 @@
-"""Files derived from `--data`, on the node's disk: which are written once and mapped by every process.
+"""Files derived from `--data`, on the node's disk: each is written once and mapped by every process.
 
 A file's name is a hash of its inputs: different data has a different name, and a restart finds the file of
 the first start. The folder may be deleted while no run uses it.

@@ -90,8 +90,8 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
 
 
 def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Collective]:
-    """Return the oldest collective that each rank waits in; that of the main thread, if its stack shows a
-    collective."""
+    """Return the oldest collective that each rank waits in, or the main thread's collective if its stack
+    shows one."""
     heads: dict[int, Collective] = {}
     for record in records:
         pending = [collective for collective in record.known(background=background) if not collective.done]
@@ -207,8 +207,8 @@ def _deviating(
 
 
 def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, ...]]:
-    """Return the two collectives that followed the collectives before `head` at their last occurrence, if
-    known."""
+    """Return the two collectives that followed the last earlier occurrence of the collectives just before
+    `head`, or [] if there is none."""
     keys = [_key(collective) for collective in begun]
     at = next(index for index, collective in enumerate(begun) if collective is head)
     for length in range(min(_CONTEXT, at), 0, -1):

@@ -50,8 +50,8 @@ def _status(name: str) -> list[Mapping[str, Any]]:
 
 
 def oldest_pending() -> tuple[float, float]:
-    """Begin (epoch seconds) and timeout (seconds) of the oldest pending collective, (0, 0) without a pending
-    one."""
+    """Return the start time (epoch seconds) and the timeout (seconds) of the oldest pending collective, or
+    (0, 0) if none is pending."""
     pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
     if not pending:
         return 0.0, 0.0

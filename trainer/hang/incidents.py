@@ -203,8 +203,7 @@ class Incidents:
         return 0.0
 
     def _may_go_on(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Return the seconds that the ranks which the others wait for may still need, e.g. for a save on rank
-        0."""
+        """Return the seconds that the awaited ranks may still need, e.g. for a save on rank 0."""
         if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
             return 0.0
         left = [record.seconds_left for record in records if record.rank in finding.ranks]

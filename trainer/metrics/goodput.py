@@ -2,8 +2,8 @@
 
 Buckets, in seconds: `init` (start to first step), `restore` (loading a checkpoint), `data` (waiting for a
 batch), `step`, `eval`, `checkpoint` (training stopped for a save), `lost` (steps repeated after a restart),
-`restart` (from the previous attempt's last step to this one's start). Checkpoints contain the buckets, which
-accumulate over attempts. Events have the names of Google's library: see `SOURCES`.
+`restart` (from the previous attempt's last step to this attempt's start). Checkpoints contain the buckets,
+which accumulate over attempts. Events have the names of Google's library: see `SOURCES`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Goodput:
             self.seconds[bucket] += time.monotonic() - began
 
     def resume(self, step: int, saved: Mapping[str, float]) -> None:
-        """Continue from a checkpoint of `step`: add its seconds, and the seconds since the last attempt."""
+        """Continue from a checkpoint of `step`: add its saved seconds, the lost steps of the previous
+        attempt, and the time since that attempt."""
         for name in BUCKETS:
             self.seconds[name] += float(saved.get(name, 0.0))
         self.disruptions = int(saved.get("disruptions", 0)) + 1

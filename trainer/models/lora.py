@@ -118,7 +118,7 @@ def is_update(name: str) -> bool:
 
 
 def updates(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
+    """Return A and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
     named = {}
     for name, weight in weights.items():
         for own, theirs in ((_A, ".lora_A.weight"), (_B, ".lora_B.weight")):

@@ -9,8 +9,12 @@ _MAX_ADDRESSES = 20
 
 
 class RejectionLog:
-    """Reports rejected connections of one listener. Args: phase: The purpose of the listener, as the goodput
-    lines name it. reason: The rejection as a clause of a sentence, before the details."""
+    """Reports rejected connections of one listener.
+
+    Args:
+        phase: The purpose of the listener, as the goodput lines name it.
+        reason: The rejection as a clause of a sentence, before the details.
+    """
 
     def __init__(self, phase: str, reason: str) -> None:
         self._phase, self._why = phase, reason

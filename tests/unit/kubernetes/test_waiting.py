@@ -49,7 +49,8 @@ QUEUE = [
     (
         workload(says("QuotaReserved", "False", "couldn't assign flavors to pod set: insufficient "
                       "unused quota for nvidia.com/gpu in flavor a100, 8 more needed")),
-        "8 more needed.", "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
+        "8 more needed.",
+        "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
     ),
     (
         workload(says("QuotaReserved", "False", "request > maximum capacity (16 > 8)")),
@@ -73,7 +74,8 @@ QUEUE = [
     (workload(says("QuotaReserved", "True")), "its quota is reserved; waiting for admission.", ""),
     (
         workload(says("Evicted", "True", "Preempted to accommodate a workload", "Preempted")),
-        "after an eviction: Preempted: Preempted to accommodate a workload. The job will be admitted again.", "",
+        "after an eviction: Preempted: Preempted to accommodate a workload. The job will be admitted again.",
+        "",
     ),
 ]  # fmt: skip
 

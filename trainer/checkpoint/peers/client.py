@@ -35,8 +35,8 @@ class PeerCopies:
     """One rank's view of the peer copies; the first rank of each node connects to the stores."""
 
     def __init__(self, group: ProcessGroup, *, shared: bool) -> None:
-        """All ranks call this together. With `shared`, all nodes write to one folder, which needs no
-        copies."""
+        """Connect to the stores; all ranks create the object together. With `shared`, all nodes write to one
+        folder, which needs no copies."""
         self._group, self._coordinates = group, group.local_rank == 0
         own = StoreAddress.from_env() if self._coordinates and not shared else None
         self._own = own if own is not None and own.node == group.node_rank else None

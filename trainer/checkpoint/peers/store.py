@@ -1,4 +1,4 @@
-"""The copies in a node's store, in anonymous memory: the size of /dev/shm does not limit it."""
+"""The copies in a node's store, in anonymous memory, so that the size of /dev/shm does not limit them."""
 
 from __future__ import annotations
 

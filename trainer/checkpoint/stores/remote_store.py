@@ -30,13 +30,13 @@ class RemoteStore(Protocol):
         """Return the manifest of a step. Raises CheckpointError if the file there is not a manifest."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
-        """Copy files of `folder`, and verify the copies. `commit` completes the checkpoint."""
+        """Copy files of `folder` to the step, and verify the copies. `commit` completes the checkpoint."""
 
     def commit(self, step: int, manifest: Manifest) -> None:
-        """Write the manifest."""
+        """Write the manifest, which completes the checkpoint."""
 
     def download(self, step: int, folder: Path, names: Iterable[str]) -> None:
-        """Copy files into `folder`."""
+        """Copy the files `names` of a step into `folder`."""
 
     def delete(self, step: int) -> None:
         """Delete a checkpoint, its manifest first."""

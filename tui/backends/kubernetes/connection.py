@@ -390,7 +390,7 @@ class _Request:
     """Maximum silence of a stream in seconds; `None` means no limit, and 0.0 the value of `within`."""
 
     def with_small_page(self) -> _Request:
-        """This request with a tenth of the page size, unless it has a small page or none."""
+        """Return this request with a tenth of the page size, unless it has a small page or none."""
         limit = (self.params or {}).get("limit") or 0
         return self if limit < 10 else replace(self, params={**(self.params or {}), "limit": limit // 10})
 

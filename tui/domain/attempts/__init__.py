@@ -1,1 +1,1 @@
-"""The attempts of a job: when each began and ended, what its time went into, and how many steps were lost."""
+"""The attempts of a job: when each began and ended, how it used its time, and how many steps were lost."""

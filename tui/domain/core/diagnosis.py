@@ -1,4 +1,4 @@
-"""The diagnosis of a job as its screen, the verbs and their JSON say it, and the meaning of exit codes.
+"""The diagnosis of a job as its screen, the verbs and their JSON show it, and the meaning of exit codes.
 
 Exit codes of the kernel and of the trainer are documented (docs/facts/vertex.md 13.2).
 """

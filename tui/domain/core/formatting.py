@@ -43,7 +43,7 @@ def rfc3339(moment: datetime | None) -> str | None:
 
 
 def bar(fraction: float, width: int) -> str:
-    """Return a bar of `width` charactersthat is full only at 1 and empty only at 0."""
+    """Return a bar of `width` characters that is full only at 1 and empty only at 0."""
     inside = round(max(0.0, min(1.0, fraction)) * width)
     if 0 < fraction < 1:
         inside = max(1, min(width - 1, inside))

@@ -70,12 +70,12 @@ def _too_deep(most_levels: int) -> NotDecoded:
 
 
 def has_more_values(text: str, most: int) -> bool:
-    """Whether a JSON text has more values than `most`."""
+    """Return whether a JSON text has more values than `most`."""
     return _values_in(text) > most < _values_in(_JSON_STRING.sub("", text))
 
 
 def _values_in(text: str) -> int:
-    """About the number of values; more if texts have brackets or commas."""
+    """Estimate the number of values; the estimate is higher if texts have brackets or commas."""
     return text.count(",") + text.count("{") + text.count("[")
 
 

@@ -70,7 +70,7 @@ class YamlNode:
         return self.target if self.target is not None else self
 
     def scalar(self) -> Any:
-        """Return the value of a scalar by YAML's own types; a date stays text. Raises: NotYaml: for a value
+        """Return the value of a scalar by YAML's own types; a date stays text. Raises NotYaml for a value
         that its tag or its size does not allow."""
         if self.style and not self.tag:
             return self.text

@@ -18,7 +18,7 @@ STARTING = tuple(TimeBucket)[1:7]
 
 
 def duration(attempt: JobAttempt, *buckets: TimeBucket) -> timedelta:
-    """The time of an attempt in these buckets, by default in all."""
+    """Return the time of an attempt in these buckets, by default in all buckets."""
     return timedelta(seconds=sum(attempt.seconds.get(bucket, 0.0) for bucket in buckets or TimeBucket))
 
 
@@ -87,7 +87,7 @@ def attempts_words(history: AttemptHistory) -> str:
 
 
 def bucket_seconds(seconds: Any) -> dict[str, float]:
-    """Seconds by the bucket's name, rounded to milliseconds."""
+    """Return the seconds by bucket name, rounded to milliseconds."""
     return {bucket.value: round(spent, 3) for bucket, spent in seconds.items()}
 
 

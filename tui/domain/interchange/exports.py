@@ -97,7 +97,7 @@ def forms_of(profile: Profile) -> tuple[str, ...]:
 
 
 def _other_side(format: SpecFormat, name: str) -> str:
-    """Return why a body can't have this format, because it belongs to the other service family."""
+    """Return why this format can't be exported to the other service family, and the alternative."""
     if format.family == _CLUSTER:
         return f"a {format.body} is for a cluster; export it with --as {KUBECTL}."
     way = f"`vxtui profiles convert {name} --to {_CLUSTER}` makes a manifest for {KUBECTL}"

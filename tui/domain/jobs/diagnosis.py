@@ -25,7 +25,7 @@ _NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKI
 def diagnosis_of(job: Job, verdict: Verdict | None = None) -> Diagnosis | None:
     """Return the diagnosis of a job; `None` if its service reports no problem.
 
-    `verdict` is what the log tells; without a verdict the service's words decide.
+    `verdict` is the diagnosis of the log; without it, the service's message decides.
     """
     if job.state in _NOTHING_TO_DO:
         return None
@@ -53,19 +53,19 @@ def silence_diagnosis(job: Job, silence: Silence) -> Diagnosis:
 
 
 def asks_the_log(job: Job) -> bool:
-    """Whether the log may add to what the job's service reports."""
+    """Return whether the log may add information to the service's report."""
     return job.error is not None and job.diagnosis is None and job.state not in _NOTHING_TO_DO
 
 
 def first_failed(job: Job) -> Replica | None:
-    """The failed replica that the error names first, or any failed replica if it names none."""
+    """Return the failed replica that the error names first, or any failed replica if the error names none."""
     failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
     named = [replica for replica in exit_codes(job.error) if replica in failed]
     return failed[named[0]] if named else next(iter(failed.values()), None)
 
 
 def as_diagnosis(job: Job, verdict: Verdict) -> Diagnosis:
-    """Return a verdict in the words of a job's screen and verbs."""
+    """Convert a verdict to the words of a job's screen and verbs."""
     if not verdict.cause:
         failed = first_failed(job)
         option = f" --replica {failed.id}" if failed is not None else " --severity error"
@@ -86,6 +86,6 @@ def _short(job: Job, verdict: Verdict) -> str:
 
 
 def _of_message(facts: JobFacts) -> Verdict:
-    """Return what the service's words alone tell."""
+    """Return the verdict on the service's message alone."""
     rules = shipped_rules()
     return decide(with_message(Reader(rules), facts), facts, rules)

@@ -1,4 +1,4 @@
-"""What a job's service reports, in the words of the diagnosis."""
+"""Converts the report of a job's service to input of the diagnosis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.diagnosis.line import JobFacts, LogLine, ReplicaEnd
 
 
 def facts_of(job: Job) -> JobFacts:
-    """Return what the service says of a job and its replicas."""
+    """Return the service's report on a job and its replicas."""
     words, traceback = split_message(job.error.message if job.error is not None else job.reason)
     ends = {
         replica.id: ReplicaEnd(
@@ -24,7 +24,7 @@ def facts_of(job: Job) -> JobFacts:
 
 
 def log_line(index: int, entry: LogEntry) -> LogLine:
-    """Return an entry as the diagnosis reads it."""
+    """Convert a log entry to a line for the diagnosis."""
     text = entry.message
     if entry.json is not None:
         more = entry_line(index, {"message": text, **entry.json})

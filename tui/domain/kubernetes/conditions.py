@@ -1,7 +1,7 @@
 """The state of a job from the conditions of its object, with the native reason.
 
-Training Operator v1 has a condition for each state, a JobSet and a TrainJob count their ready jobs, a batch
-Job counts its pods.
+Training Operator v1 has a condition for each state, a JobSet and a TrainJob count their ready jobs, and a
+batch Job counts its pods.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _of_parts(obj: Obj) -> Status:
 
 
 def _of_pods(obj: Obj, true: Mapping[str, Condition]) -> Status:
-    """Return the status of a batch Job, from its numbers of pods."""
+    """Return the status of a batch Job, from its pod counts."""
     counts = fields(obj, "status")
     if "FailureTarget" in true:
         target = true["FailureTarget"]

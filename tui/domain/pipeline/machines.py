@@ -32,9 +32,14 @@ class NotKnown(Exception):
 
 
 def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the machineSpec (REST format) for the `resources` of a container. The service chooses the
-    machine; the result is the smallest documented machine that satisfies the request. Raises: NoMachine: for
-    an unknown accelerator, or an invalid amount. NotKnown: if a parameter determines the resources."""
+    """Return the machineSpec (REST format) for the `resources` of a container.
+
+    The service chooses the machine; the result is the smallest documented machine that satisfies the request.
+
+    Raises:
+        NoMachine: for an unknown accelerator, or an invalid amount.
+        NotKnown: if a parameter determines the resources.
+    """
     kind, count = _accelerator(resources)
     cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
     memory = _amount(resources, "memoryLimit", "resourceMemoryLimit", cpu=False)

@@ -21,17 +21,24 @@ from tui.domain.spec.values import REFERENCE
 
 
 def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
-    """Return the text of a profile after `edits`, made one after another. Paths are camelCase paths of the
-    file; a key that the file spells in snake_case matches too. Comments, order, quotes, anchors and the
-    layout of unchanged parts stay; a JSON file stays JSON. - A value that is only a `${name}` reference stays
-    a reference: the edit changes the parameter's default, if the parameter is used nowhere else and accepts
-    the value. Otherwise the value replaces it. - A value that an anchor or `<<` shares with other paths
-    changes only at the edited path: it merges the shared map with `<<` and overrides the key, or is copied
-    first if `<<` can't express the change. With `everywhere`, the value changes at all paths that share it,
-    at the anchor. - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first
-    moves the spec under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not. The
-    result's values are `edited(values, edits)` after filling in the parameters' defaults. Raises:
-    ProfileInvalid: if the text can't be read, or a path does not exist, with its location."""
+    """Return the text of a profile after `edits`, made one after another.
+
+    Paths are camelCase paths of the file; a key that the file spells in snake_case matches too. Comments,
+    order, quotes, anchors and the layout of unchanged parts stay; a JSON file stays JSON.
+
+    - A value that is only a `${name}` reference stays a reference: the edit changes the parameter's default,
+      if the parameter is used nowhere else and accepts the value. Otherwise the value replaces the reference.
+    - A value that an anchor or `<<` shares with other paths changes only at the edited path: the path merges
+      the shared map with `<<` and overrides the key, or gets a copy first if `<<` can't express the change. With
+      `everywhere`, the value changes at all paths that share it, at the anchor.
+    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the spec
+      under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
+
+    The result's values are `edited(values, edits)` after filling in the parameters' defaults.
+
+    Raises:
+        ProfileInvalid: if the text can't be read, or a path does not exist, with its location.
+    """
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
     if len(parts := documents(text)) > 1:
         return mark + _of_several(parts, file, edits, everywhere)

@@ -1,7 +1,8 @@
-"""Since when a job is silent: it reports no training step, or a replica no line, for much longer than usual.
+"""Detects a silent job: no training step, or no line of a replica, for much longer than usual.
 
 A slow phase is not silence: evaluations, saves, loads, compilations and restarts announce themselves in a
-line, and get the time that they took before. Nothing is concluded before a few steps tell the usual interval.
+line, and get the time that they took before. Silence is reported only once a few steps have shown the usual
+interval.
 """
 
 from __future__ import annotations
@@ -88,12 +89,13 @@ class _Reports:
 
     @property
     def usual(self) -> timedelta:
-        """The usual interval."""
+        """The median interval; 0 without intervals."""
         ordered = sorted(self.intervals)
         return ordered[len(ordered) // 2] if ordered else timedelta()
 
     def limit(self, floor: timedelta = timedelta()) -> timedelta | None:
-        """The time without a report that is a silence; `None` while the usual interval is unknown."""
+        """Return the time without a report that counts as silence; `None` while the usual interval is
+        unknown."""
         if len(self.intervals) < FEWEST:
             return None
         usual, longest = self.usual, max(self.intervals)

@@ -45,7 +45,7 @@ def _piece(start: int, _point: object) -> bytes:
 
 
 class ScriptSource:
-    """A text with its tree. Positions count bytes. Raises TooMuch."""
+    """A script's text and its syntax tree. Positions are byte offsets. Raises TooMuch."""
 
     def __init__(self, text: str, file: str, budget: ShellBudget, line: int = 1) -> None:
         budget.parse(text)

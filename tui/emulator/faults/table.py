@@ -31,12 +31,12 @@ _LARGEST_OFFSET = 10 * 366 * 86400.0
 
 
 def _kind(kind: str, help: str) -> Option:
-    """Option `--KIND`, which chooses the kind of the fault."""
+    """Return the option `--KIND`, which selects the kind of the fault."""
     return Option(f"--{kind}", help, "kind", str, value=kind, says=kind)
 
 
 def _listed(flag: str, help: str, field: str, metavar: str, values: tuple[str, ...] = ()) -> Option:
-    """Option that may be given several times."""
+    """Return an option that may be given several times."""
     return Option(flag, help, field, str, metavar, several=True, values=values, says=f"{field} {{{field}}}")
 
 

@@ -88,7 +88,7 @@ class BadRequest(ApiError):
 
     @classmethod
     def of(cls, resource: ApiResource, why: str) -> BadRequest:
-        """Return the object can't be read as this type."""
+        """Return the error for an object that can't be read as this type."""
         return cls(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
         )
@@ -179,13 +179,13 @@ class Invalid(ApiError):
 
     @classmethod
     def of_patch(cls, why: str) -> Invalid:
-        """Return the result of a patch does not fit the type."""
+        """Return the error for a patch whose result does not fit the type."""
         cause = FieldCause("patch", f"Invalid value: {why}")
         return cls(f' "" is invalid: {cause.field}: {cause.message}', details={"causes": [cause.as_dict()]})
 
     @classmethod
     def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:
-        """Options of a request, e.g. `ListOptions`, are invalid."""
+        """Return the error for invalid options of a request, e.g. `ListOptions`."""
         details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause.as_dict() for cause in causes]}
         return cls(f'{kind}.meta.k8s.io "" is invalid: {_sentence(causes)}', details=details)
 

@@ -1,6 +1,6 @@
 """Runs pipeline jobs: starts their tasks, reads the outputs, and ends the jobs.
 
-The next step follows from only the stored records (`planner`), and a task is stored together with its child
+The next step depends only on the stored records (`planner`), and a task is stored together with its child
 (`children`). Therefore, after a restart the next server continues, and neither loses nor repeats a task.
 """
 
@@ -74,7 +74,7 @@ class PipelineParts:
 
 
 class PipelineRuns(JobRuns[PipelineJob]):
-    """Runs pipeline jobs until `close` is called, which does not affect their children."""
+    """Runs pipeline jobs until `close` is called. Their child jobs continue after that."""
 
     def __init__(self, services: PipelineParts) -> None:
         super().__init__(services.table)

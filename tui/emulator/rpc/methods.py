@@ -269,7 +269,7 @@ async def _parsed(method: Method, request: bytes) -> Message:
 
 
 def _has_more_values(message: Message, most: int) -> bool:
-    """Whether the message has more than `most` values of any depth."""
+    """Return whether the message has more than `most` values at any depth."""
     count, left = 0, [message]
     while left:
         for field, value in left.pop().ListFields():

@@ -17,7 +17,7 @@ CANCEL_SECONDS = 2.0
 
 
 class CustomJobRuns(JobRuns[CustomJob]):
-    """Runs custom jobs until `close` is called, which does not affect their runners."""
+    """Runs custom jobs until `close` is called. Their runners continue after that."""
 
     def __init__(self, deps: Dependencies) -> None:
         super().__init__(deps.table)

@@ -30,7 +30,7 @@ _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 
 class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
-    """Follows every training pipeline until `close` is called, which does not affect the custom jobs."""
+    """Follows every training pipeline until `close` is called. The custom jobs continue after that."""
 
     def __init__(
         self, table: TrainingPipelineTable, jobs: CustomJobTable, scheduler: CustomJobRuns, upload: Upload

@@ -55,7 +55,7 @@ class TuningParts:
 
 
 class TuningRuns(JobRuns[TuningJob]):
-    """Runs tuning jobs until `close` is called, which does not affect the trials' custom jobs."""
+    """Runs tuning jobs until `close` is called. The trials' custom jobs continue after that."""
 
     def __init__(self, parts: TuningParts) -> None:
         super().__init__(parts.table)

@@ -43,7 +43,7 @@ class JobMilestones:
         return [milestone for milestone in self._by_line.values() if milestone.replica == SERVICE]
 
     def history(self, job: Job, steps: Sequence[TrainingStep], now: datetime) -> AttemptHistory | None:
-        """The attempts of the job; `None` if the time of its creation is unknown."""
+        """Return the attempts of the job; `None` if the time of its creation is unknown."""
         if job.create_time is None:
             return None
         end = job.end_time or now

@@ -16,7 +16,7 @@ class SinceEnd:
         """Monotonic time of the job's end, which may precede the first observation of the job."""
 
     def look(self, job: Job) -> None:
-        """Observe the job. If it is still running, its end is later than this observation."""
+        """Observe the job. The end of a job that still runs is later than this observation."""
         self._seen_unended = self._seen_unended or not job.state.terminal
 
     def seconds(self, job: Job, now: datetime, at: float) -> float:

@@ -83,7 +83,7 @@ def own_rules() -> Rules:
 
 
 def _facts(path: Path | None) -> JobFacts:
-    """Read a job's file. Raises VerbFailure."""
+    """Read the file of a job's facts. Raises VerbFailure."""
     if path is None:
         return JobFacts()
     try:
@@ -181,7 +181,7 @@ def _pieces(path: Path) -> Iterator[str]:
 
 
 def print_verdict(verdict: Verdict, unit: str) -> None:
-    """Print a verdict for people. `unit` names what the log consists of."""
+    """Print a verdict for people. `unit` is the noun for a position in the log."""
     if verdict.family == "none":
         if not verdict.cause:
             out(f"Nothing failed. {verdict.next}".strip())

@@ -256,7 +256,7 @@ class Reflector(Generic[T]):
 
 
 def _identity(obj: Obj) -> tuple[str, int]:
-    """Return the key and version of an object; an ill-typed one has no name."""
+    """Return the key and version of an object. An ill-typed object has no name."""
     metadata = mapping(mapping(obj).get("metadata"))
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}", _number(
         metadata.get("resourceVersion")
@@ -264,6 +264,7 @@ def _identity(obj: Obj) -> tuple[str, int]:
 
 
 def _number(version: Any) -> int:
-    """Return a resourceVersion as a number. Kubernetes documents the order since 1.35, and it held before."""
+    """Return a resourceVersion as a number. Kubernetes documents this order since 1.35; earlier versions have
+    it too."""
     text = str(version or "")
     return int(text) if text.isascii() and text.isdigit() else 0

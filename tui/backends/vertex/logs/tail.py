@@ -395,7 +395,7 @@ class LogTail:
         await self._events.put(StreamEvent(listed=outcome))
 
     async def _list_new(self, listing: ListInProgress) -> int:
-        """Read the entries received since shortly before the newest known one. Return the number of new
+        """Read the entries received since shortly before the newest known entry. Return the number of new
         entries."""
         coverage, stream = self._coverage, self._open_stream
         lower, begin = coverage.lower, coverage.begin()

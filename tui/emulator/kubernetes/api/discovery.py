@@ -49,13 +49,13 @@ ANSWERS = (
 
 
 class Discovery:
-    """Builds the answers below `/api` and `/apis`."""
+    """Builds the responses below `/api` and `/apis`."""
 
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         self._listed = [*resources, *ANSWERS]
 
     def versions(self) -> Obj:
-        """Return the answer to `/api`."""
+        """Return the response to `/api`."""
         return {
             "kind": "APIVersions",
             "versions": ["v1"],
@@ -63,7 +63,7 @@ class Discovery:
         }
 
     def groups(self) -> Obj:
-        """Return the answer to `/apis`."""
+        """Return the response to `/apis`."""
         return {
             "kind": "APIGroupList",
             "apiVersion": "v1",
@@ -71,12 +71,12 @@ class Discovery:
         }
 
     def group(self, name: str) -> Obj | None:
-        """Return the answer to `/apis/GROUP`."""
+        """Return the response to `/apis/GROUP`."""
         is_served = name in self._groups() and name
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)} if is_served else None
 
     def resources(self, group: str, version: str) -> Obj | None:
-        """Return the answer to `/apis/GROUP/VERSION`, or to `/api/v1`."""
+        """Return the response to `/apis/GROUP/VERSION`, or to `/api/v1`."""
         entries = [entry for entry in self._listed if (entry.group, entry.version) == (group, version)]
         if not entries:
             return None

@@ -33,7 +33,7 @@ class OpenApi:
         self._documents: dict[str, bytes] = {}
 
     def index(self) -> Obj:
-        """Return the answer to `/openapi/v3`."""
+        """Return the response to `/openapi/v3`."""
         return {
             "paths": {
                 place: {"serverRelativeURL": f"/openapi/v3/{place}?hash={_hash(self.document(place) or b'')}"}
@@ -42,7 +42,7 @@ class OpenApi:
         }
 
     def document(self, place: str) -> bytes | None:
-        """Return the answer to `/openapi/v3/PLACE`, where PLACE is `api/v1` or `apis/GROUP/VERSION`."""
+        """Return the response to `/openapi/v3/PLACE`, where PLACE is `api/v1` or `apis/GROUP/VERSION`."""
         resources = self._groups.get(place)
         if resources is None:
             return None
@@ -52,7 +52,7 @@ class OpenApi:
 
     @cached_property
     def swagger(self) -> Obj:
-        """`/openapi/v2` with definitions only: kubectl checks the items of a List against them."""
+        """Return `/openapi/v2` with definitions only: kubectl checks the items of a List against them."""
         definitions: Obj = {}
         for resources in self._groups.values():
             prefix = _definition_prefix(resources[0])
@@ -64,7 +64,7 @@ class OpenApi:
 
     @cached_property
     def swagger_protobuf(self) -> bytes:
-        """`/openapi/v2` in protobuf, the only format that kubectl accepts."""
+        """Return `/openapi/v2` in protobuf, the only format that kubectl accepts."""
         return openapi_protobuf.encode(self.swagger)
 
 

@@ -16,8 +16,8 @@ OVERLAP = 2
 class Repeats:
     """Tracks the lines of one container that the next read returns again.
 
-    Call `begin` before each read and `fresh` for each line of the read. A new line while the read is not
-    `caught_up` means that lines between the two are missing.
+    Call `begin` before each read and `fresh` for each line of the read. A new line in a read that is not
+    `caught_up` means that lines before it are missing.
     """
 
     def __init__(self) -> None:
