@@ -111,7 +111,7 @@ def test_what_is_sent_in_part_is_not_there(tmp_path: Path, store: Store, client:
     assert "no longer in memory" in str(client.fetch(HeldCopy(1, bad), tmp_path / "new" / "step-20"))
     # Nor is what comes back damaged.
     other = replace(good, files={name: file | {"crc32": 1} for name, file in good.files.items()})
-    assert "its files differ" in str(client.fetch(HeldCopy(1, other), tmp_path / "new" / "step-10"))
+    assert "the sent files differ" in str(client.fetch(HeldCopy(1, other), tmp_path / "new" / "step-10"))
     copy = store.copies.find(0, good.saved)
     assert copy is not None
     next(view for name, view in copy.files() if name == "zero/rank-0.pt")[:5] = b"wrong"

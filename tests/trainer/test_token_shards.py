@@ -47,7 +47,7 @@ def test_samples_and_fingerprint_follow_the_files(tmp_path: Path) -> None:
 def test_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     paths = shards(tmp_path)
     write_tokens(tmp_path / "other.bin", [TextPiece("text")], ByteTokenizer(end=10))
-    with pytest.raises(DataError, match=r"other\.bin has ids of .*: write all of them"):
+    with pytest.raises(DataError, match=r"other\.bin has ids of .*: write all files with"):
         TokenShards([paths[0], tmp_path / "other.bin"])
     write_tokens(tmp_path / "chat.bin", [TextPiece("text")], ByteTokenizer(), marked=True)
     with pytest.raises(DataError, match="has conversations: use no other file with it"):

@@ -291,7 +291,7 @@ async def test_the_saved_profile_is_launched_and_looked_at(tmp_path: Path) -> No
         await pilot.press("enter", *"2", "enter")
         await settled(pilot, app, "spot2")
         await pilot.press("l")
-        assert isinstance(app.screen, FormScreen) and "Save it first" in said(app)
+        assert isinstance(app.screen, FormScreen) and "Save the profile first" in said(app)
         await pilot.press("ctrl+s", "l")
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
 

@@ -158,7 +158,7 @@ async def test_what_a_new_job_lacks(nodes: TwoNodes) -> None:
     await nodes.clients.reach(name, "FAILED")
     text = "Resources are insufficient in region: us-central1. Please try a different region."
     state, code, reason, sentence = await nodes.words(name)
-    assert (state, code, reason) == (JobState.FAILED, 8, text) and "no free capacity" in sentence
+    assert (state, code, reason) == (JobState.FAILED, 8, text) and "capacity was available" in sentence
     log = await nodes.log(name)
     assert log[0] == "Waiting for job to be provisioned." and text in log and log[-1] == "Job failed."
 
@@ -168,7 +168,7 @@ async def test_what_a_new_job_lacks(nodes: TwoNodes) -> None:
     await nodes.clients.reach(name, "EXPIRED")
     state, _, reason, sentence = await nodes.words(name)
     assert state is JobState.EXPIRED and "max_wait_duration" in reason
-    assert "no free capacity" in sentence
+    assert "capacity was available" in sentence
     flex["scheduling"]["max_wait_duration"] = "86400s"
     name = str((await nodes.clients.create(pool, pool, spec=flex)).name)
     await nodes.clients.reach(name, "PENDING")

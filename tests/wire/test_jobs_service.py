@@ -189,7 +189,7 @@ async def test_cancel_of_a_queued_job_is_at_once_and_once(clients: Clients) -> N
 async def test_delete_is_an_operation_and_takes_the_files(place: tuple[Emulator, Clients]) -> None:
     running, clients = place
     job = await clients.create(python("pass"))
-    with pytest.raises(exceptions.FailedPrecondition, match="cancel it"):
+    with pytest.raises(exceptions.FailedPrecondition, match="cancel the"):
         await clients.jobs.delete_custom_job(name=job.name)
     await clients.jobs.cancel_custom_job(name=job.name)
     directory = running.state.job(job.name.rsplit("/", 1)[1])

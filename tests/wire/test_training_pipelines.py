@@ -121,7 +121,7 @@ async def test_preempting_a_pipeline_preempts_its_custom_job(pipelines: Pipeline
 
 async def test_a_cancelled_child_and_a_deleted_pipeline(idle: Pipelines) -> None:
     made = await idle.create()
-    with pytest.raises(exceptions.FailedPrecondition, match="cancel it"):
+    with pytest.raises(exceptions.FailedPrecondition, match="cancel the"):
         await idle.client.delete_training_pipeline(name=made.name)
     await idle.jobs.jobs.cancel_custom_job(name=child(made))
     await idle.reach(made.name, "CANCELLED")

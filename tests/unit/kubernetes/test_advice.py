@@ -95,8 +95,8 @@ def said(reason: str, words: str, state: JobState, kind: str = "PyTorchJob") -> 
 
 def test_what_starts_it_again_is_said_as_its_state_is() -> None:
     preempted = ("NodeLost", "node preempted (GKE Spot)")
-    assert said(*preempted, JobState.RUNNING).startswith("It runs again")
-    assert said(*preempted, JobState.RESTARTING).startswith("It is restarting")
+    assert said(*preempted, JobState.RUNNING).startswith("The job runs again")
+    assert said(*preempted, JobState.RESTARTING).startswith("The job is restarting")
     assert said(*preempted, JobState.FAILED).startswith("A restartPolicy such as OnFailure")
     assert said(*preempted, JobState.FAILED, "MPIJob").startswith("An MPIJob ends when it loses a worker")
 

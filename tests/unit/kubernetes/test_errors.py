@@ -36,7 +36,7 @@ def refused(code: int, message: str) -> BackendError:
         (
             403,
             'admission webhook "v.kb.io" denied the request: metadata.name: Invalid value: "a.b"',
-            "Give it a name",
+            "Use a name that",
         ),
         (
             403,

@@ -97,7 +97,7 @@ def test_what_is_missing_for_a_price_is_named() -> None:
         assert hourly(found) is None
         return missing(found)
 
-    assert "are not known" in why()
+    assert "are unknown" in why()
     assert why(state=JobState.SUSPENDED).startswith("the job is suspended and costs nothing now")
     assert why(NodeShare("e2-standard-8", "mars-north1")) == "missing: prices in mars-north1"
     assert why(NodeShare("x9-huge", "us-central1")) == "missing: x9-huge"

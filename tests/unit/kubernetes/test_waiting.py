@@ -138,7 +138,7 @@ def test_a_long_reason_ends_with_an_ellipsis() -> None:
 def test_a_gang_that_is_not_complete() -> None:
     group = {"spec": {"minMember": 4}, "status": {}}
     assert waits_for(pytorch(), [unscheduled(0, TAINT)], pod_group=group)[0].words == (
-        "The pods start together: 4 are needed, 0 have a node."
+        "The pods start together: 4 are needed, and 0 have a node."
     )
     assert waits_for(pytorch(), [pod("m", 0, kind="master")], pod_group=group) == ()
 

@@ -37,7 +37,7 @@ SAID: dict[str, tuple[str, str, str, int]] = {
         "RUNNING", "node preempted (GKE Spot)", "Standard nodes are not preempted.", 1,
     ),
     "unschedulable": (
-        "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, or request fewer", 0,
+        "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, request fewer", 0,
     ),
     "queue-full": (
         "QUEUED", "In the queue training: couldn't assign flavors",

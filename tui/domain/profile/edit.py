@@ -29,10 +29,10 @@ def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = Fal
     - A value that is only a `${name}` reference stays a reference: the edit changes the parameter's default,
       if the parameter is used nowhere else and accepts the value. Otherwise the value replaces the reference.
     - A value that an anchor or `<<` shares with other paths changes only at the edited path: the path merges
-      the shared map with `<<` and overrides the key, or gets a copy first if `<<` can't express the change. With
-      `everywhere`, the value changes at all paths that share it, at the anchor.
-    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the spec
-      under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
+      the shared map with `<<` and overrides the key, or gets a copy first if `<<` can't express the change.
+      With `everywhere`, the value changes at all paths that share it, at the anchor.
+    - If the file's top level is the job's spec, an edit of `displayName`, `labels`, … first moves the
+      spec under `jobSpec`; the paths of later edits may then begin with `jobSpec` or not.
 
     The result's values are `edited(values, edits)` after filling in the parameters' defaults.
 

@@ -142,8 +142,8 @@ class JobHandlers(Generic[R]):
         if not job.terminal:
             raise failed_precondition(
                 job.record.name,
-                f"The {self.TYPE.title} {job.record.name} is in {job.state_name}; cancel the job, "
-                "wait for its end, then delete it.",
+                f"The {self.TYPE.title} {job.record.name} is in {job.state_name}; cancel the "
+                f"{self.TYPE.title} and wait until it ends, then delete it.",
             )
         return await self._delete(job)
 
