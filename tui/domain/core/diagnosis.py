@@ -29,7 +29,7 @@ class Diagnosis:
 
 
 def explain_exit(code: int) -> str:
-    """The meaning of an exit code: a signal's name, or a documented meaning."""
+    """Return the meaning of an exit code: a signal's name, or a documented meaning."""
     known = {
         1: "an error of the program",
         2: "wrong usage",

@@ -1,4 +1,4 @@
-"""Finds the failure that came first among the evidence, the failures that followed, and the confidence."""
+"""Finds the first failure among the evidence, the failures that followed, and the confidence."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ SURVIVED_ELSEWHERE = 4
 """Number of further steps of other replicas that show that the job survived an error."""
 HEALTHY_LINES = 25
 HEALTHY_TIME = 60.0
-"""Ordinary lines, and seconds, of a replica after an error that make the error doubtful."""
+"""Number of ordinary lines, and of seconds, that a replica must continue after an error to make the error
+doubtful."""
 CLOCKS = 2.0
-"""Maximum undetected difference between the clocks of replicas, in seconds."""
+"""Maximum difference between the clocks of two replicas that is ignored, in seconds."""
 TOGETHER = 2.0
 """Maximum time between two errors, in seconds, for which a launcher's report decides which was first."""
 MOST_CASCADE = 5
 SERVICE = "service"
-"""Name under which the service's own entries stand in a log."""
+"""Replica name of the service's own entries in a log."""
 _PROBES = frozenset(
     {"KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "StopIteration", "IndexError"}
 )
@@ -55,7 +56,7 @@ def decide(findings: Findings, job: JobFacts, rules: Rules) -> Verdict:
 
 
 class _Decision:
-    """One decision, on the clock that the replicas share."""
+    """One decision; it compares times on a clock common to all replicas."""
 
     def __init__(self, findings: Findings, job: JobFacts, rules: Rules) -> None:
         self._findings = findings
@@ -67,13 +68,14 @@ class _Decision:
         kinds, equal = Counter(map(_kind, handled)), Counter(map(_kind, self._evidence))
         self._handled = {kind for kind, count in kinds.items() if 2 * count > equal[kind]}
         self._handled |= {_kind(e) for e in handled if self._trained_on(e)}
-        """Exceptions that some process handled or survived: equal ones of other processes prove nothing."""
+        """Keys of exceptions that some process handled or survived; equal exceptions of other processes are
+        doubtful."""
         self._failing = job.failed or (not job.state and bool(findings.pointers))
-        """Return whether evidence other than an error's own line shows that the run failed."""
+        """Whether evidence other than an error's own line shows that the run failed."""
         self._platform = rules.first(job.error, "platform") if job.error else None
 
     def _without_copies(self) -> list[Evidence]:
-        """Return the evidence without what the service's entries quote of a replica's log."""
+        """Return the evidence without the service's copies of a replica's errors."""
         errors = self._findings.evidence
         logged = {(e.exception, e.message) for e in errors if e.replica != SERVICE} | {("", "")}
         return [
@@ -128,7 +130,7 @@ class _Decision:
         return self._ended()
 
     def _ended(self) -> Verdict:
-        """Return the verdict on a log without an error: success and a stop from outside show in its end."""
+        """Return the verdict on a log without an error; its end may show success or an external stop."""
         if self._job.state:
             runs = "The job still runs." if self._job.state == "RUNNING" else ""
             return Verdict("", "none", confidence=0.5, next=runs)
@@ -143,7 +145,7 @@ class _Decision:
     # Which errors count
 
     def _order(self, evidence: Evidence) -> tuple[float, int]:
-        """Sort key: the time on the shared clock, then the order of the input."""
+        """Return the sort key: the time on the common clock, then the order of the input."""
         return self._placed(evidence.replica, evidence.line)
 
     def _placed(self, replica: str, line: LogLine) -> tuple[float, int]:
@@ -151,7 +153,7 @@ class _Decision:
         return (time, line.index)
 
     def _fatal(self, evidence: Evidence) -> bool:
-        """Whether an error may have ended the run: a root that the training did not survive."""
+        """Return whether an error may have ended the run: a root that the training did not survive."""
         if evidence.role not in {"root", "either"}:
             return False
         return not self._survived(evidence)
@@ -172,7 +174,7 @@ class _Decision:
         return any(_RETRIED.search(text) for text in near)
 
     def _passed(self, evidence: Evidence) -> bool:
-        """Return whether other replicas continued to train for long after an error, on the shared clock."""
+        """Return whether other replicas continued to train long after an error, on the common clock."""
         start = self._order(evidence)
         return any(
             sum(self._placed(activity.name, line) > start for _, line in activity.lately)
@@ -199,13 +201,14 @@ class _Decision:
         return max(strength, 0)
 
     def _doubtful(self, evidence: Evidence) -> bool:
-        """Return whether the program, or an equal one, handled or survived the error."""
+        """Return whether a process handled or survived the error, or an equal error."""
         return self._handles(evidence) or _kind(evidence) in self._handled
 
     def _handles(self, evidence: Evidence) -> bool:
-        """Return whether the program handled or survived the error. The last words of a replica ended it."""
+        """Return whether the program handled or survived the error; it did not if the error is the replica's
+        last output."""
         announced = evidence.announced and (self._followers(evidence) > 0 or self._outlived(evidence))
-        # A notice of a preemption is a warning, and the end.
+        # A preemption notice is logged as a warning although the preemption ends the run.
         logged = evidence.logged and not (evidence.match and evidence.match.rule.family == "preemption")
         return logged or announced or self._survived(evidence) or self._lived_on(evidence)
 
@@ -234,11 +237,11 @@ class _Decision:
         return lines >= HEALTHY_LINES
 
     def _ends(self, evidence: Evidence) -> bool:
-        """Whether the log of the replica ends soon after the error."""
+        """Return whether the log of the replica ends soon after the error."""
         return not self._lived_on(evidence)
 
     def _pointed(self, evidence: Evidence) -> bool:
-        """Whether a launcher or the service names the process of an error."""
+        """Return whether a launcher or the service names the process of an error."""
         end = self._job.replicas.get(evidence.replica)
         if (
             end is not None
@@ -310,7 +313,7 @@ class _Decision:
             later = [c for c in candidates if c.cause is following]
         return evidence
 
-    # Answers
+    # Verdicts
 
     def _of_root(self, root: Evidence, candidates: list[Evidence]) -> Verdict:
         match = root.match
@@ -344,7 +347,7 @@ class _Decision:
         )
 
     def _rank(self, root: Evidence) -> int | None:
-        """Return the rank that wrote the error, by its prefix or by the launcher's word."""
+        """Return the rank that wrote the error, from the line's prefix or the launcher's report."""
         if root.rank is not None:
             return root.rank if "pid=" not in root.line.text else None
         named = {p.rank for p in self._findings.pointers if p.first and p.line.replica == root.replica}
@@ -373,7 +376,7 @@ class _Decision:
             confidence -= 0.2
         if not self._failing and not self._ends(root):
             confidence -= 0.3
-        # Without a rule the exception is known, but what it is about is not.
+        # Without a rule, the exception is known but not its cause.
         plain = (
             not root.match.rule.sure
             if root.match
@@ -392,7 +395,7 @@ class _Decision:
         return [*shown, *(Shown(line, "context") for line in root.after[:1])]
 
     def _cascade(self, root: Evidence | None, replica: str = "") -> tuple[list[Shown], int]:
-        """Return the first lines that the failure led to, one for each replica, and their number."""
+        """Return the first consequence of the failure in each replica, and the number of all consequences."""
         start = self._order(root) if root is not None else (float("-inf"), -1)
         lines: dict[str, LogLine] = {}
         count = 0
@@ -463,7 +466,8 @@ class _Decision:
         )
 
     def _killed(self) -> list[tuple[str, int]]:
-        """Return the replicas that a signal ended, with its number, by the service's or a launcher's word."""
+        """Return the replicas that a signal ended, each with the signal's number, as the service or a
+        launcher reports."""
         ended = [
             (name, signal_of(end.exit_code)) for name, end in self._job.replicas.items() if end.exit_code
         ]
@@ -475,7 +479,7 @@ class _Decision:
     def _lost(self) -> Verdict | None:
         """Return the verdict on a replica that a signal ended without a line that gives the reason."""
         killed = [(name, number) for name, number in self._killed() if number not in {15, 2}]
-        # After a process aborts itself, its own words tell more than the signal.
+        # After an abort (SIGABRT), the process's own output says more than the signal.
         killed = [(name, number) for name, number in killed if number not in {6}]
         if not killed:
             return None
@@ -502,14 +506,15 @@ class _Decision:
         )
 
     def _silent_since(self, name: str) -> float:
-        """Return the time of a replica's last line on the shared clock."""
+        """Return the time of a replica's last line on the common clock."""
         last = self._last_of(name)
         if last is None or last.time is None:
             return float("inf")
         return last.time - self._offsets.get(name, 0.0)
 
     def _of_cascade(self) -> Verdict | None:
-        """The replica that wrote no consequence, or fell silent first, where only consequences are logged."""
+        """For a log of consequences only, return the verdict on the replica without a consequence, or the
+        first silent one."""
         errors = [e for e in self._evidence if e.role == "cascade" and not self._survived(e)]
         cascades = [e for e in errors if not self._handles(e)] or [e for e in errors if not self._lived_on(e)]
         if not cascades:
@@ -523,7 +528,7 @@ class _Decision:
         telling = [e for e in cascades if e.match is not None and e.match.rule.sure]
         hung = bool(silent) and self._order(cascades[-1])[0] - self._silent_since(silent[0]) > HEALTHY_TIME
         if not telling and len(self._job.replicas) > 1:
-            # That a peer has gone is no reason why it has gone.
+            # The loss of a peer does not explain why the peer was lost.
             return None
         first = first if hung or not telling else telling[0]
         match = first.match
@@ -605,13 +610,13 @@ _READ_ON = (
 
 
 def _kind(evidence: Evidence) -> tuple[str, str, str]:
-    """Return what equal exceptions of different processes have in common."""
+    """Return a key that equal exceptions of different processes share."""
     where = evidence.frames[-1].words if evidence.frames else ""
     return (evidence.exception, evidence.message[:80], where)
 
 
 def _index(line: LogLine) -> int | None:
-    """The index of a line of the input; `None` for one of the service's message."""
+    """Return the index of a line in the input; `None` for a line of the service's message."""
     return line.index if line.index >= 0 else None
 
 

@@ -37,7 +37,7 @@ class TracebackFrame:
 
 @dataclass(slots=True)
 class Evidence:
-    """An error, or a sign of one, in one stream of a log."""
+    """An error, or a sign of an error, in one stream of a log."""
 
     line: LogLine
     text: str
@@ -49,7 +49,7 @@ class Evidence:
     message: str = ""
     frames: tuple[TracebackFrame, ...] = ()
     chain: str = ""
-    """`direct` or `during` if an earlier exception of the chain led to this exception."""
+    """`direct` or `during` if the exception follows an earlier exception of a chain."""
     cause: Evidence | None = None
     """The earlier exception of the chain."""
     quoted: bool = False
@@ -106,13 +106,13 @@ class Activity:
     last_ordinary: LogLine | None = None
     step: int | None = None
     marks: dict[int, float] = field(default_factory=dict)
-    """Times of a few steps, by which the clocks of replicas are compared."""
+    """Times of a few steps, used to compare the clocks of replicas."""
     lately: deque[tuple[int, LogLine]] = field(default_factory=lambda: deque(maxlen=8))
-    """The last different steps with their lines: processes of a replica report the same steps."""
+    """Last different steps, each with its line. The processes of a replica report equal steps."""
     ranks: set[int] = field(default_factory=set)
     recent: deque[LogLine] = field(default_factory=lambda: deque(maxlen=6))
     attention: int = 0
-    """Number of following lines that are read closely."""
+    """Number of following lines to parse in full."""
 
 
 @dataclass(slots=True)

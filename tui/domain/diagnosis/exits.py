@@ -17,9 +17,9 @@ _PREBUILT = frozenset({6, 9, 11, 15})
 """Codes that prebuilt containers report for signals (docs/facts/vertex.md 13.2)."""
 _PLACES = {
     "local": "`dmesg` of this machine shows whether the kernel killed it",
-    "vertex": "Take a larger or highmem machine, or fewer data loader workers",
+    "vertex": "Use a larger or highmem machine, or fewer data loader workers",
     "cluster": "`kubectl describe pod` shows OOMKilled, an eviction or a preemption; raise the memory limit",
-    "": "Look for the kernel's OOM record; take a larger or highmem machine",
+    "": "Look for the kernel's OOM record; use a larger or highmem machine",
 }
 
 _SIGNALS = {
@@ -46,8 +46,8 @@ _NATIVE = (
 
 
 def signal_of(code: int | None) -> int:
-    """The signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and 15 of
-    prebuilt containers."""
+    """Return the signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and
+    15 of prebuilt containers."""
     if code is None:
         return 0
     number = -code if code < 0 else code - 128 if 128 < code < 160 else 256 - code if 241 <= code < 256 else 0
@@ -55,7 +55,8 @@ def signal_of(code: int | None) -> int:
 
 
 def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
-    """Return the verdict on a replica's end that no line explains; without a cause if the end shows none."""
+    """Return the verdict on a replica's end that no line explains; its cause is "" if the code has no known
+    meaning."""
     subject = replica or "A process"
     if not signal:
         return _exit(code, subject)

@@ -1,4 +1,4 @@
-"""The cause of an exception that no rule knows: its last line, with file and line of the user's code."""
+"""Cause of an exception without a rule: the exception's last line, with file and line of the user's code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OTHER = {
     "ParserError": ("data", "no", "Fix or skip the file."),
     "UnpicklingError": ("checkpoint", "change", "Resume from the previous checkpoint."),
     "PermissionError": ("permission", "no", "Give the job's account permission for the path."),
-    "MemoryError": ("memory-host", "change", "Take a larger or highmem machine, or fewer loader workers."),
+    "MemoryError": ("memory-host", "change", "Use a larger or highmem machine, or fewer loader workers."),
     "ConnectionRefusedError": (
         "network",
         "yes",
@@ -63,7 +63,7 @@ def exception_cause(evidence: Evidence) -> str:
 
 
 def exception_family(evidence: Evidence) -> tuple[str, str, str]:
-    """Return the family, retry and next step of an exception that no rule knows."""
+    """Return the family, retry and next step of an exception without a rule."""
     known = _OTHER.get(evidence.exception)
     if known is not None:
         return known

@@ -16,11 +16,11 @@ from tui.domain.log.json_line import severity_number
 
 BATCH = 2_000
 MOST_ENTRIES = 2_000_000
-"""Number of entries of an array that are read: an array comes newest first, so all of them are held."""
+"""Maximum number of entries of an array. All entries are in memory, because an array comes newest first."""
 MOST_TEXT = 64 * 1024
-"""Characters of one entry that are read."""
+"""Maximum number of characters that are read of one entry."""
 SHORT = 4_000
-"""Characters of a line that needs no check of its depth before it is decoded."""
+"""Number of characters below which a line is decoded without a check of its depth."""
 _SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _TIMES = ("timestamp", "time", "t", "ts", "@timestamp", "asctime", "receiveTimestamp")
 _REPLICAS = ("replica", "pod", "task", "replica_id", "pod_name", "task_name", "host", "hostname", "node")
@@ -46,7 +46,7 @@ _LEADING = re.compile(r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)
 
 
 class NoLog(ValueError):
-    """The text is no log; the message says why."""
+    """The text is not a log; the message gives the reason."""
 
 
 def text_lines(texts: Iterable[str], names: Collection[str] = ()) -> Iterator[LogLine]:
@@ -61,7 +61,7 @@ def text_lines(texts: Iterable[str], names: Collection[str] = ()) -> Iterator[Lo
 
 
 def _plain(index: int, text: str, known: Mapping[str, str], only: str) -> LogLine:
-    """Read the replica and the time that may stand before a line."""
+    """Read a line with the replica and the time in its prefix, if it has them."""
     first = text[:1]
     if first.isdigit() or first == "[" or (first.isalpha() and "-" in text[:90]):
         streamed = _GCLOUD.match(text)
@@ -87,7 +87,7 @@ def _plain(index: int, text: str, known: Mapping[str, str], only: str) -> LogLin
 
 
 def json_line(index: int, text: str, only: str = "") -> LogLine | None:
-    """Read a JSON object of a line; `None` if the text is none, or has nothing to say."""
+    """Return the line in a JSON object; `None` if `text` is not an object or has no text."""
     try:
         if len(text) < SHORT and "\\u" not in text:
             # json.loads costs twice as much for a short line.
@@ -138,7 +138,8 @@ def _first(fields: Mapping[str, Any], keys: Iterable[str]) -> str:
 
 
 def seconds(stamp: str) -> float | None:
-    """The time of a stamp in seconds since 1970, or since midnight without a date; `None` for other text."""
+    """Return the time of a stamp in seconds since 1970, or since midnight for a stamp without a date; `None`
+    for other text."""
     text = stamp.strip().replace(",", ".")
     if text[4:5] != "-":
         try:
@@ -170,7 +171,7 @@ def array_lines(text: str) -> list[LogLine]:
 
 
 def in_time(lines: list[LogLine]) -> list[LogLine]:
-    """Return lines in the order of their times; a line without a time stays behind the one before it."""
+    """Return the lines in order of time; a line without a time stays behind its predecessor."""
     steps = [(b.time or 0) - (a.time or 0) for a, b in pairwise(lines)]
     if sum(step < 0 for step in steps) > sum(step > 0 for step in steps):
         lines = lines[::-1]
@@ -182,8 +183,8 @@ def in_time(lines: list[LogLine]) -> list[LogLine]:
 
 
 def job_facts(document: object) -> JobFacts:
-    """Read what a job's file says: {state, error, error_code, replicas: [{name, state, exit_code}]}. Raises
-    NoLog if it says something else."""
+    """Read a job's file: {state, error, error_code, replicas: [{name, state, exit_code}]}. Raises NoLog if
+    the file has another structure."""
     if not isinstance(document, dict):
         raise NoLog("the file of a job must be one JSON object with `state`, `error` and `replicas`")
     error = document.get("error")
@@ -218,7 +219,7 @@ def _state(value: object) -> str:
 
 
 def split_message(message: str) -> tuple[str, str]:
-    """Split a service's message into its own words and the user's traceback within it."""
+    """Split a service's message into the service's own text and the user's traceback."""
     words, mark, traceback = message.partition("Traceback (most recent call last):")
     words, traceback = (_LINK.split(part)[0] for part in (words, traceback))
     return words.strip(), f"{mark}{traceback}".strip() if mark else ""

@@ -1,4 +1,5 @@
-"""The service's message within a diagnosis: the user's traceback in it is read as lines of the replica."""
+"""Adds the service's message to a diagnosis: the user's traceback in the message is read as lines of the
+replica."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.reader import Reader
 
 IN_MESSAGE = -1
-"""Index of a line that only the service's message has."""
+"""Index of a line that exists only in the service's message."""
 
 
 def with_message(reader: Reader, facts: JobFacts) -> Findings:
-    """Return what the log and the message tell. A traceback that the log has too counts once."""
+    """Return the findings in the log and in the service's message. A traceback in both counts once."""
     match = REPLICA.search(facts.error)
     replica = match["replica"] if match is not None else ""
     if facts.traceback:

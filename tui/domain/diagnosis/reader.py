@@ -17,16 +17,16 @@ from tui.domain.diagnosis.rules import Rules
 from tui.domain.diagnosis.stream import ProcessStream, parts, untagged
 
 MOST_SAME = 6
-"""Number of equal errors of a replica that are saved: the first two and the last ones."""
+"""Maximum number of equal errors of a replica that are saved: the first two and the last ones."""
 MOST_KINDS = 150
-"""Number of different errors of a replica that are saved."""
+"""Maximum number of different errors of a replica that are saved."""
 MOST_REPLICAS = 4096
 ATTENTION = 16
-"""Number of lines after an error that are read closely."""
+"""Number of lines after an error that are parsed in full."""
 SEARCHED = 3_000
-"""Number of lines at the start and after an error in which all steps are searched, not only the last ones."""
+"""Number of lines, at the start and after an error, in which every step is read."""
 BATCH_END = 500
-"""Number of lines at the end of a batch in which the steps of replicas without errors are searched."""
+"""Number of lines at the end of a batch in which the steps of replicas without errors are read."""
 MOST_MARKS = 40
 _NUMBER = r"[\"']?\s{0,2}[:=#/\[|]?\s{0,9}\[?\s{0,9}(\d{1,10})"
 _STEP = re.compile(
@@ -52,7 +52,7 @@ class Reader:
         self._searched = 0
 
     def read(self, lines: Sequence[LogLine]) -> None:
-        """Read lines that follow those read before."""
+        """Read the next lines of the log."""
         texts = [line.text for line in lines]
         if any("\n" in text for text in texts):
             lines = [replace(line, text=text) for line in lines for text in line.text.split("\n")]
@@ -87,7 +87,7 @@ class Reader:
         return activity
 
     def _close(self, activity: Activity, line: LogLine) -> None:
-        """Read one line closely."""
+        """Parse one line in full."""
         activity.attention = max(0, activity.attention - 1)
         ordinary = True
         for part in parts(line.text):
@@ -122,7 +122,7 @@ class Reader:
                 evidence.after.append(line)
 
     def _add(self, activity: Activity, evidence: Evidence) -> None:
-        """Save an error, with few of those that repeat."""
+        """Save an error; of equal errors, only the first two and the last ones."""
         name = (
             evidence.match.rule.id
             if evidence.match is not None
@@ -149,7 +149,7 @@ class Reader:
             self._searched = 0
 
     def _search_step(self, activity: Activity, line: LogLine) -> None:
-        """Read the step of a line, if it reports one: what trains on has survived its errors."""
+        """Read the step of a line, if it reports one. An error before a later step was not fatal."""
         text = line.text[-400:] if "\r" in line.text else line.text[:400]
         match = _STEP.search(text) or _EPOCH.search(text)
         if match is None or _UNTRAINED.search(text, 0, match.start() + 1):
@@ -163,7 +163,7 @@ class Reader:
             activity.marks.setdefault(step, line.time)
 
     def finish(self) -> Findings:
-        """Return what the log tells, in the order of its lines."""
+        """Return the findings of the whole log, in the order of its lines."""
         for (_, _), stream in self._streams.items():
             evidence = stream.finish()
             if evidence is not None:

@@ -30,18 +30,18 @@ _TRIGGERS = (
     r"|^\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal|Exception)\b|During handling of|direct cause of"
     r"|Root Cause \(|^Failures:|^\s*(?:rank|exitcode|host)\s+: "
 )
-"""Lines of tracebacks and of launchers' summaries, beside those that a rule matches."""
+"""Lines of tracebacks and of launchers' summaries, which need no rule."""
 _CHUNK = 16
 """Number of lines that are searched for any rule at once."""
 
 
 class RuleError(ValueError):
-    """A rule can't be used; the message says which rule of which file, and why."""
+    """A rule is invalid; the message names the file and the rule, and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseRule:
-    """What a line means. Texts have `{group}` where a named group of `match` is to be inserted."""
+    """One rule: the meaning of a line. In its texts, `{group}` is replaced by the named group of `match`."""
 
     id: str
     match: str
@@ -49,13 +49,13 @@ class CauseRule:
     family: str = "unknown"
     cause: str = ""
     short: str = ""
-    """The cause in a cell of a list; "" if that is `cause`."""
+    """The cause for a cell of a list; "" to use `cause`."""
     retry: str = "no"
     next: str | Mapping[str, str] = ""
-    """The next step, or one for each place in which a job runs."""
+    """The next step, or a step for each location of a job: `local`, `vertex`, `cluster`, `any`."""
     source: str = ""
     where: str = "line"
-    """`line` of a log; `platform`: words of the service, which a user's output never matches; or `words` of
+    """`line` of a log; `platform`: the service's message, which a user's output never matches; or `words` of
     an error that no rule for lines knows."""
     sure: bool = True
     """Whether the line alone proves the cause."""
@@ -65,7 +65,7 @@ class CauseRule:
     """A line that does not match."""
 
     def advice(self, place: str) -> str:
-        """Return the next step where the job runs."""
+        """Return the next step for the location of a job."""
         if isinstance(self.next, str):
             return self.next
         return self.next.get(place) or self.next.get("any", "") or next(iter(self.next.values()), "")
@@ -92,7 +92,7 @@ class Rules:
     """A compiled set of rules in order: the first that matches a line decides."""
 
     def __init__(self, rules: Sequence[CauseRule], own: Sequence[CauseRule] = ()) -> None:
-        """Compile the rules. The user's `own` precede. Raises RuleError."""
+        """Compile the rules; the user's `own` rules come first. Raises RuleError."""
         import re2  # noqa: PLC0415 - only a diagnosis needs it
 
         options = re2.Options()
@@ -152,8 +152,8 @@ def shipped_rules(own: Path | None = None) -> Rules:
 
 
 def read_rules(path: Path, *, tried: bool = True) -> list[CauseRule]:
-    """Read a file of rules. With `tried`, each is tried on its own lines, which takes time. Raises RuleError
-    with file and line of a bad rule."""
+    """Read a file of rules. With `tried`, match each rule against its example lines, which takes time. Raises
+    RuleError, with the file and line of the invalid rule."""
     try:
         text = path.read_text(encoding="utf-8")
         document = decode_yaml(text)

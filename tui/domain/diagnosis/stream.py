@@ -1,4 +1,4 @@
-"""One process's stream of lines: puts tracebacks and launchers' summaries together."""
+"""The line stream of one process: assembles tracebacks and launchers' summaries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tui.domain.diagnosis.line import LogLine
 from tui.domain.diagnosis.rules import CauseRule, Match, Rules
 
 MOST_PARTS = 40
-"""Number of parts between carriage returns that are read, from the end."""
+"""Maximum number of parts between carriage returns that are read, from the end."""
 MOST_CHARACTERS = 4_000
 MOST_FRAMES = 80
 MOST_OPEN = 64
-"""Number of tracebacks of one stream that may be open at once: processes without prefixes interleave."""
+"""Maximum number of open tracebacks of one stream. Lines of processes without prefixes interleave."""
 PATIENCE = 150
-"""Number of lines after which an open traceback is given up."""
+"""Number of lines after which an open traceback is discarded."""
 MOST_NAMED = 4
 """Number of innermost frames whose functions may tell the family of an exception."""
 CONTINUED = 8
-"""Number of lines after an exception that may belong to its message."""
+"""Maximum number of lines after an exception that may belong to its message."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s(?:(?:stdout|stderr) [FP] )?(?=\S|\s{2})")
 _TAG = re.compile(
@@ -89,14 +89,14 @@ _NUMBER = re.compile(r"-?\d{1,10}")
 
 
 def parts(text: str) -> list[str]:
-    """The parts of a line between carriage returns, without control sequences, the last ones if many."""
+    """Return the last parts of a line between carriage returns, without control sequences."""
     pieces = text.split("\r")[-MOST_PARTS:] if "\r" in text else [text]
     pieces = [part[:MOST_CHARACTERS] for part in pieces if part]
     return [part if part.isprintable() else _ESCAPES.sub("", part) for part in pieces]
 
 
 def untagged(text: str) -> tuple[int | None, str]:
-    """The rank that a launcher wrote before a line, or `None`, and the line without rank and time."""
+    """Return the rank in the prefix of a line, or `None`, and the line without rank and time."""
     if text[:2] == "20" and (time := _TIME.match(text)) is not None:
         text = text[time.end() :]
     if text[:1] not in "[(0123456789rR \t":
@@ -110,7 +110,7 @@ def untagged(text: str) -> tuple[int | None, str]:
 
 @dataclass(slots=True)
 class _Traceback:
-    """A traceback whose exception has not come yet."""
+    """A traceback before its exception line."""
 
     first: LogLine
     prefix: str
@@ -122,12 +122,12 @@ class _Traceback:
 
 
 class ProcessStream:
-    """The lines of one rank of a replica, or of all that write without a prefix."""
+    """The lines of one rank of a replica, or of all its processes that write without a prefix."""
 
     def __init__(self, rank: int | None) -> None:
         self.rank = rank
         self.pointer: Pointer | None = None
-        """The newest pointer of a launcher."""
+        """The newest report of a launcher."""
         self._open: list[_Traceback] = []
         self._last: Evidence | None = None
         self._number = self._raised_at = 0
@@ -143,12 +143,12 @@ class ProcessStream:
 
     @property
     def attention(self) -> int:
-        """Number of following lines that are to be read closely."""
+        """Number of following lines to parse in full."""
         return PATIENCE if self._open else 0
 
     def read(self, body: str, line: LogLine, number: int, rules: Rules) -> tuple[Evidence | None, bool]:
-        """Read the replica's line of this number. Return the error that it completes, and whether it belongs
-        to an error."""
+        """Read the replica's line with this number. Return the error that the line completes, and whether the
+        line belongs to an error."""
         self._number = number
         if _GROUP.match(body) and (self._open or _HEAD in body):
             body = _GROUP.sub("", body, count=1)
@@ -177,13 +177,14 @@ class ProcessStream:
         self._chain = ""
 
     def _handled_before(self, line: LogLine) -> bool:
-        """Whether the line before says that the error is handled."""
+        """Return whether the previous line says that the error is handled."""
         if line.time is not None and self._handled_time is not None and line.time - self._handled_time > 1:
             return False
         return self._number - self._handled_at < 2
 
     def _announced_before(self, line: LogLine) -> bool:
-        """Whether the replica's last line is a logger's record of an error, or says that it is handled."""
+        """Return whether the replica's last line is a logger's record of an error, or says that the error is
+        handled."""
         before = self.before
         if before is None or ((line.time or 0) - (before.time or 0)) > 1:
             return False
@@ -288,7 +289,7 @@ class ProcessStream:
         return None, False
 
     def _continues(self, raised: LogLine, line: LogLine) -> bool:
-        """Whether a line may belong to the message of the last exception."""
+        """Return whether a line may belong to the message of the last exception."""
         if raised.time is not None and line.time is not None and line.time - raised.time > 1:
             return False
         return self._number - self._raised_at <= CONTINUED
@@ -328,7 +329,7 @@ class ProcessStream:
         return True
 
     def finish(self) -> Evidence | None:
-        """Return the traceback that the end of the log cut off."""
+        """Return the traceback that is cut off at the end of the log."""
         if not self._open or not self._open[-1].frames:
             return None
         traceback = self._open[-1]
@@ -338,7 +339,8 @@ class ProcessStream:
 
 
 def _proof(fitting: Match | CauseRule | None) -> int:
-    """Return how much a rule proves: more for a root cause than for a consequence."""
+    """Return the strength of a rule as proof: 3 for a sure root cause, 2 for a likely one, 1 for a
+    consequence, 0 otherwise."""
     rule = fitting.rule if isinstance(fitting, Match) else fitting
     if rule is None or rule.role not in {"cascade", "either", "root"}:
         return 0
@@ -346,14 +348,14 @@ def _proof(fitting: Match | CauseRule | None) -> int:
 
 
 def _mild(text: str) -> bool:
-    """Whether a line says that its error is handled, or states a severity below that of an error."""
+    """Return whether a line says that its error is handled, or has a severity below that of an error."""
     if GIVEN_UP.search(text):
         return False
     return _HANDLED.search(text) is not None or _MILD.search(text) is not None
 
 
 def _is_exception(name: str) -> bool:
-    """Whether a name before a colon is that of an exception."""
+    """Return whether the name before a colon is an exception's name."""
     last = name.rpartition(".")[2].lstrip("_")
     if "." in name and last in {"error", "timeout", "gaierror", "herror", "exception"}:
         return True

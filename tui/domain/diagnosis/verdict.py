@@ -1,4 +1,4 @@
-"""The answer of a diagnosis: cause, family, replica, line, confidence, retry, next step, evidence."""
+"""The result of a diagnosis: cause, family, replica, line, confidence, retry, next step, evidence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tui.domain.core.text import clip, plain
 from tui.domain.diagnosis.line import LogLine
 
 HIGH = 0.7
-"""Confidence from which a cause is stated as known."""
+"""Minimum confidence of a cause that is presented as known."""
 MOST_SHOWN = 300
-"""Number of characters of a line of evidence that are shown."""
+"""Maximum number of shown characters of a line of evidence."""
 
 RETRY = {
     "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
@@ -40,7 +40,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a run failed. `cause` is "" if nothing tells; `line` is `None` without a line that shows it."""
+    """Why a run failed. `cause` is "" if the cause is unknown; `line` is `None` if no line shows it."""
 
     cause: str
     family: str = "unknown"
@@ -50,7 +50,7 @@ class Verdict:
     retry: str = "no"
     next: str = ""
     short: str = ""
-    """The cause in a cell of a list."""
+    """The cause for a cell of a list."""
     step: int | None = None
     """Last step before the failure."""
     rule: str = ""
@@ -59,7 +59,7 @@ class Verdict:
     evidence: Sequence[Shown] = ()
     cascade: Sequence[Shown] = ()
     cascaded: int = 0
-    """Number of lines that the failure led to."""
+    """Number of consequences of the failure."""
 
     @property
     def sure(self) -> bool:

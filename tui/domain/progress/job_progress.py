@@ -233,7 +233,8 @@ class JobProgress:
         )
 
     def _bounded(self, numbers: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """The numbers with at most `MOST_NUMBERS` names. An untrusted line may have a new name each time."""
+        """Return the numbers with at most `MOST_NUMBERS` names. An untrusted line may have a new name each
+        time."""
         for name, _ in numbers:
             if name not in self._names and len(self._names) < MOST_NUMBERS:
                 self._names[name] = None

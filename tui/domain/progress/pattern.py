@@ -57,7 +57,7 @@ class ProgressPattern:
 
 @lru_cache(maxsize=256)
 def progress_pattern(text: str) -> ProgressPattern | None:
-    """The pattern, or `None` if it has problems, as in a job launched by another tool."""
+    """Return the pattern, or `None` if it has problems, as in a job launched by another tool."""
     if not text or problems(text):
         return None
     return ProgressPattern(text, compiled_with_groups(text).search)
@@ -65,7 +65,7 @@ def progress_pattern(text: str) -> ProgressPattern | None:
 
 @lru_cache(maxsize=256)
 def problems(text: str) -> tuple[tuple[str, str], ...]:
-    """The problems with a pattern, each with its fix."""
+    """Return the problems with a pattern, each with its fix."""
     return tuple(_problems(text))
 
 

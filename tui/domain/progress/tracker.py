@@ -59,7 +59,7 @@ class _CountState:
     stride: int = 0
 
     def of_epoch(self, bar: Bar, number: int, index: int | None, epochs: int | None) -> bool | None:
-        """Whether the step is that of the epoch; `None` while the lines do not tell."""
+        """Return whether the step counts within the epoch; `None` while unknown."""
         ahead = bar.step - self.step
         if self.epoch is not None and number > self.epoch:
             if ahead <= 0:
@@ -135,7 +135,8 @@ class Tracker:
         return self._keep(_merged(TrainingStep(at, step), at, reading, total))
 
     def _joined(self, at: datetime, reading: LineReading) -> LineReading | None:
-        """The reading of a block's value or of a table's row with its step; `None` for heads and headers."""
+        """Return the reading of a block's value or of a table's row with its step; `None` for heads and
+        headers."""
         if reading.columns:
             self._columns = reading.columns
         if reading.cells:
@@ -223,7 +224,7 @@ class Tracker:
         return index * bar.total + bar.step, total
 
     def _replaces(self, state: _BarState, bar: Bar, trains: bool) -> bool:
-        """Whether a bar of another length counts the training from now on, rather than an evaluation."""
+        """Return whether a bar of another length counts training steps from now on, not an evaluation."""
         if bar.fixed and state.training:
             return False
         if trains != state.training:
@@ -231,7 +232,7 @@ class Tracker:
         return state.finished and (trains or (bar.total or 0) >= (state.total or 0))
 
     def _epoch_index(self, bar: Bar, number: int) -> int | None:
-        """Number of completed epochs; `None` if the first epoch may have been 0 or 1."""
+        """Return the number of completed epochs; `None` if the first epoch may have been 0 or 1."""
         if bar.first_epoch is not None:
             return max(0, number - bar.first_epoch)
         # `Epoch 3/9` may count from 0, and end with 9.
@@ -271,7 +272,7 @@ class Tracker:
         self._run_epochs = reading.epochs or self._run_epochs
 
     def _step_of_epoch(self, reading: LineReading) -> int | None:
-        """The step from an epoch's fraction of the run, if no bar counts steps."""
+        """Return the step from an epoch's fraction of the run, if no bar counts steps."""
         if self._bar is not None or reading.loss is None or reading.epoch is None:
             return None
         if not self._run_total or not self._run_epochs:
@@ -284,7 +285,7 @@ class Tracker:
 
 
 def _is_of_run(reading: LineReading, bar: Bar, step: int | None, total: int | None) -> bool:
-    """Whether the line's remaining time is that of the run rather than of an epoch."""
+    """Return whether the line's remaining time is that of the run rather than of an epoch."""
     left = None if bar.total is None else bar.total - bar.step
     if (bar.epoch is None and not bar.fixed) or left is None or reading.remaining is None:
         return True
@@ -303,7 +304,7 @@ def _trust(reading: LineReading) -> Trust:
 
 
 def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:
-    """The step with the values of another line added."""
+    """Return the step with the values of another line added."""
     rate = reading.learning_rate
     return TrainingStep(
         at,
@@ -318,7 +319,7 @@ def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | 
 
 
 def _filled(reading: LineReading, pending: LineReading) -> LineReading:
-    """The reading of a step, with a loss that came before it."""
+    """Return the reading of a step, with a loss that came before it."""
     rate = reading.learning_rate
     return replace(
         reading,
@@ -329,6 +330,6 @@ def _filled(reading: LineReading, pending: LineReading) -> LineReading:
 
 
 def _beside(reading: LineReading, step: TrainingStep) -> LineReading:
-    """The values that a line with another count adds to a step."""
+    """Return the values that a line with another count adds to a step."""
     speed = reading.speed if step.speed is None else None
     return replace(reading, loss=None, speed=speed)

@@ -30,5 +30,5 @@ def with_kept(items: Iterable[T], errors: Mapping[str, object], before: Iterable
 
 
 def with_changed(items: Iterable[T], changed: T | None) -> list[T]:
-    """The items, with the new state of the item that an operation changed."""
+    """Return the items, with the new state of the item that an operation changed."""
     return [changed if changed is not None and changed.name == item.name else item for item in items]

@@ -135,7 +135,7 @@ def _counted(reading: LineReading, measured: Measured, bar: Bar | None) -> bool:
 
 
 def _has_losses(measured: Measured) -> bool:
-    """Whether the line has the parts of a loss, such as those of two networks."""
+    """Return whether the line has parts of a loss, such as the losses of two networks."""
     return any("loss" in name.lower() for name in measured.numbers)
 
 
@@ -164,7 +164,7 @@ def _run_length(text: str, measured: Measured) -> LineReading | None:
 
 
 def remaining_in(text: str) -> timedelta | None:
-    """The remaining time in the line: `ETA: 1:11`, `remaining time: 0:12:33`."""
+    """Return the remaining time in the line: `ETA: 1:11`, `remaining time: 0:12:33`."""
     match = _REMAINING.search(text)
     return duration(match[1]) if match else None
 

@@ -27,7 +27,7 @@ _SHORT_NAMES = {"#": "step", "E": "epoch"}
 
 
 def is_row(text: str) -> bool:
-    """Whether a line has numbers alone."""
+    """Return whether a line consists of numbers."""
     return _ROW.fullmatch(text) is not None
 
 
@@ -44,7 +44,7 @@ def read(text: str) -> LineReading | None:
 
 
 def row_reading(columns: tuple[str, ...], cells: tuple[str, ...]) -> LineReading | None:
-    """The reading of a row below a header; `None` if the row has other columns."""
+    """Return the reading of a row below a header; `None` if the row has other columns."""
     if len(columns) != len(cells):
         return None
     measured = Measured()

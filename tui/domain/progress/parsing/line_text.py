@@ -17,8 +17,8 @@ _DIGIT = re.compile(r"[0-9]")
 
 
 def parts(text: str) -> list[str]:
-    """The parts separated by carriage returns, without control sequences, the oldest first. For many parts
-    the result has the first, the last and evenly spaced parts."""
+    """Return the parts separated by carriage returns, without control sequences, the oldest first. For many
+    parts the result has the first, the last and evenly spaced parts."""
     if "\r" not in text:
         return [plain_part(text)]
     kept = [part for part in text.split("\r") if _DIGIT.search(part)]
@@ -29,13 +29,13 @@ def parts(text: str) -> list[str]:
 
 
 def plain_part(text: str) -> str:
-    """The text without control sequences, truncated to a length that parses quickly."""
+    """Return the text without control sequences, truncated to a length that parses quickly."""
     text = text[:MOST_CHARACTERS]
     return text if text.isprintable() else _ESCAPES.sub("", text)
 
 
 def rank_of(text: str) -> tuple[int, str]:
-    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`, `[1,0]<stdout>:`), and the
-    remaining line; also without Ray's `(Worker pid=12)`, which has no rank."""
+    """Return the rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`, `[1,0]<stdout>:`),
+    and the remaining line; also without Ray's `(Worker pid=12)`, which has no rank."""
     match = _RANK.match(text)
     return (int(match["rank"] or match["slot"] or 0), text[match.end() :]) if match else (0, text)

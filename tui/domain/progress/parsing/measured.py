@@ -131,7 +131,7 @@ class Measured:
         return meant
 
     def _by_unit(self, unit: str) -> tuple[Meaning, str] | None:
-        """The meaning of a number whose unit is a rate: `500 samples/s`, `1.6 sec/step`."""
+        """Return the meaning of a number with a unit of a rate: `500 samples/s`, `1.6 sec/step`."""
         if unit == "/s" and (self.step_seconds is not None or Meaning.TIME in self._times):
             # timm: `0.512s, 500.0/s`.
             return Meaning.SPEED, SAMPLES
@@ -231,7 +231,7 @@ class Measured:
         return not self.losses and any(is_validation(name) for name in self.numbers)
 
     def reading(self, dialect: str) -> LineReading:
-        """The reading without a step, which depends on the dialect."""
+        """Return the reading without a step, which depends on the dialect."""
         speed, unit = self.speed
         best = self.loss_name
         more = {name: v for name, v in self.losses.items() if name != best and math.isfinite(v)}
@@ -248,17 +248,17 @@ class Measured:
         )
 
     def results(self, dialect: str) -> LineReading:
-        """The reading of the other numbers: a validation's results, at the current training step."""
+        """Return the reading of the other numbers: results of a validation, at the current training step."""
         return LineReading(dialect, rank=self.rank, numbers=tuple(self.numbers.items()))
 
     def total(self, step: int) -> int | None:
-        """The total of the step: its own, one with a name, or that of an equal count."""
+        """Return the total of the step: its own, a named total, or the total of an equal count."""
         names = (self.step_name, "", *(name for name, value in self.steps.items() if value == step))
         return next((self.totals[name] for name in names if self.totals.get(name, -1) >= step), None)
 
 
 def numbers_in(fields: Mapping[Any, Any]) -> dict[str, float]:
-    """The numbers of a mapping by name, including numbers written as text."""
+    """Return the numbers of a mapping by name, including numbers written as text."""
     numbers: dict[str, float] = {}
     for name, value in fields.items():
         if isinstance(value, bool) or not isinstance(name, str):

@@ -110,26 +110,27 @@ MOST_NAME = 48
 
 
 def unit_seconds(unit: str) -> float | None:
-    """Seconds in a unit of time; `None` for other words."""
+    """Return the seconds in a unit of time; `None` for other words."""
     return _MILLI.get(unit)
 
 
 def counted_unit(word: str) -> str:
-    """The unit of a speed that counts `word` (`it`, `tokens`) per second; "" for words outside of
+    """Return the unit of a speed that counts `word` (`it`, `tokens`) per second; "" for words outside of
     training."""
     return _WORDS.get(word.lower(), "")
 
 
 @lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name in lower case with its words joined by `_`, the same for `learning rate`, `Learning-Rate` and
-    `LearningRate`."""
+    """Return a name in lower case with its words joined by `_`, the same for `learning rate`, `Learning-Rate`
+    and `LearningRate`."""
     return _SEPARATORS.sub("_", _CAMEL.sub("_", name.strip()).lower())
 
 
 @lru_cache(maxsize=4096)
 def meaning(name: str) -> tuple[Meaning, str]:
-    """The meaning of a name, with the unit of a speed or of a time, or the plain name of a step or a loss."""
+    """Return the meaning of a name, with the unit of a speed or of a time, or the plain name of a step or a
+    loss."""
     plain = plain_name(name)
     if not plain or len(plain) > MOST_NAME or plain in _NOTHING or _FILE.search(plain):
         return Meaning.NOTHING, ""
@@ -169,7 +170,7 @@ _TABLES = (
 
 
 def _is_loss(plain: str) -> bool:
-    """Whether a name of several words is that of the training's loss, not of a part of the loss."""
+    """Return whether a name of several words is that of the training's loss, not of a part of the loss."""
     words = set(_WORD.findall(plain))
     if words & {"train", "training", "learn"} and words & _BOOSTED:
         return not _VALIDATION.match(plain)
@@ -186,5 +187,5 @@ def _speed_unit(plain: str) -> str:
 
 
 def is_validation(name: str) -> bool:
-    """Whether a name belongs to a validation's result, not to a training step."""
+    """Return whether a name belongs to a validation's result, not to a training step."""
     return _VALIDATION.match(plain_name(name).replace("/", "_")) is not None

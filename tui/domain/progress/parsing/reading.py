@@ -76,8 +76,8 @@ class LineReading:
 
 
 def number(text: str) -> float | None:
-    """The number in texts such as `1,234`, `6.9E+00`, `41.8k` or `nan`; `None` if the text is not a number or
-    is out of range."""
+    """Return the number in a text such as `1,234`, `6.9E+00`, `41.8k` or `nan`; `None` for other text, or a
+    number out of range."""
     try:
         return figure(float(text))
     except ValueError:
@@ -90,7 +90,8 @@ def number(text: str) -> float | None:
 
 
 def duration(text: str) -> timedelta | None:
-    """The duration in `16:20`, `1:02:03`, `2 days, 1:02:03`, `45s`, `2h 5m 59s`; `None` for other texts."""
+    """Return the duration in `16:20`, `1:02:03`, `2 days, 1:02:03`, `45s`, `2h 5m 59s`; `None` for other
+    texts."""
     text = text.strip()
     match = _DURATION.fullmatch(text) or _SECONDS.fullmatch(text)
     if match is None or not any(match.groups()):
