@@ -121,7 +121,7 @@ class Finder:
         parallel: Mapping[str, Any],
         report: Callable[[str], None],
     ) -> None:
-        """`shared` is true if all ranks see the same folder. `parallel` are the settings of `ParallelConfig`
+        """`shared` is true if all ranks see the same folder. `parallel` has the settings of `ParallelConfig`
         by name."""
         self._folder, self._store, self._group = folder, store, group
         self._patience, self._parallel, self._report = patience, parallel, report

@@ -77,7 +77,7 @@ class KeyQueue:
         target.post_message(KeyDone(number, 1, target))
 
     def note_done(self, event: KeyDone) -> None:
-        """Start the next round of a handled key, or send the next key."""
+        """Post the next round of a key's marker message, or send the next key after the last round."""
         app = self._app
         event.stop()
         if event.number != self.number:

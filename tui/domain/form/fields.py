@@ -125,7 +125,7 @@ SCHEDULING = _fields(
     ("scheduling.restartJobOnWorkerRestart", "restart together", "When one replica restarts, all do: "
      "for frameworks whose members can't leave and rejoin.", "no"),
     ("scheduling.disableRetries", "no retries", "After an internal error of the service the job fails "
-     "instead of being retried.", "it is retried"),
+     "instead of being retried.", "the job is retried"),
 )  # fmt: skip
 
 OUTPUT = _fields(

@@ -36,7 +36,8 @@ def split_with(deployed: Sequence[Deployed], chosen: str, percent: int) -> dict[
 
 
 def split_with_new(deployed: Sequence[Deployed], percent: int) -> dict[str, int]:
-    """Return the traffic split before the deployment of a model, whose id is `NEW`. Raises SplitError."""
+    """Return the traffic split that gives a model to be deployed, with the id `NEW`, this share. Raises
+    SplitError."""
     return split_with([*deployed, Deployed(NEW, "", "", "", 0)], NEW, percent)
 
 

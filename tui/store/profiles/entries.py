@@ -146,7 +146,7 @@ def size_of(job: Mapping[str, Any]) -> str:
     if is_one(known):
         count = pieces(sum(whole(pool.get("replicaCount")) or 1 for pool in pools), "replica")
     else:
-        count = pieces(len(known), "task") if known else "a pipeline that the service reads"
+        count = pieces(len(known), "task") if known else "pipeline of unknown size"
     return f"{count}, {machines}" if machines else count
 
 
