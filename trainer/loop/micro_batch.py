@@ -96,8 +96,9 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
         tight = estimate.need(1) > estimate.usable
         emit(
             "phase",
-            f"--micro-batch auto: {samples}, estimated at {fixed / GIB:.2f} GiB and {each / GIB:.3f} GiB per sample, "
-            f"of {estimate.usable / GIB:.2f} GiB" + (", which may be too little" if tight else ""),
+            f"--micro-batch auto: {samples}, estimated at {fixed / GIB:.2f} GiB and {each / GIB:.3f} GiB "
+            f"per sample, of {estimate.usable / GIB:.2f} GiB"
+            + (", which may be too little" if tight else ""),
             severity="WARNING" if tight else "INFO",
             phase="starting",
             micro_batch=samples,
