@@ -232,6 +232,28 @@ def test_a_verb_passes_on_input_and_output(place: Home) -> None:
     assert unknown.returncode == 3 and "it has workerpool0-0, workerpool1-0" in unknown.stderr
 
 
+def test_the_stacks_of_each_replica(place: Home) -> None:
+    running(place)
+    read = place.json("stacks", "two-nodes")["replicas"]
+    assert [each["replica"] for each in read] == ["workerpool0-0", "workerpool1-0"]
+    for (process,) in (each["processes"] for each in read):
+        assert process["state"] == "sleeping" and "time.sleep(3600)" in process["command"]
+        assert "py-spy" in process["by"] + process["problem"]
+    told = place.run("stacks", "two-nodes", "--replica", "workerpool1-0")
+    head, *stacks = told.stdout.splitlines()
+    assert told.returncode == 0 and re.match(r"workerpool1-0  process \d+, sleeping.*sleep\(3600\)$", head)
+    assert stacks and all(line.startswith("  ") for line in stacks)
+    refused = place.run("stacks", "two-nodes", "--read-only")
+    assert refused.returncode == 2 and "is refused" in refused.stderr
+
+
+def test_the_stacks_on_the_screen(screen: Terminal) -> None:
+    screen.press(":stacks", "enter")
+    screen.wait("Stacks of two-nodes")
+    screen.press("esc")
+    screen.wait(lambda text: "Stacks of" not in text and "REPLICA" in text)
+
+
 def echoes(screen: Terminal) -> bool:
     """The terminal shows what is typed, and makes lines of it, as a shell needs it."""
     return bool(screen.modes()[3] & termios.ECHO and screen.modes()[3] & termios.ICANON)

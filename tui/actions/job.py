@@ -39,6 +39,8 @@ _JOB = (
         "job.shell", "x", "shell", "Open a shell in a replica of this job", operation="job.shell",
         footer=False, name="opening a shell", when=("job",),
     ),
+    _act("job.stacks", "", "stacks", "Show where the Python processes of each replica wait",
+        operation="job.shell", name="reading stacks", when=("job",)),
     _act("job.fleet", "m", "map", "Show this job's replicas and GPUs as a heat map"),
     act("job.clone", "C", "clone", "Save the job as a profile", operation="profile.import", when=("job",)),
     _act("job.pause", "p", "pause", "Pause or resume the display"),

@@ -43,6 +43,28 @@ def open_shell(console: ConsoleApp, job: Job, replica: str = "") -> None:
     console.push_screen(PickScreen(title, [_option(replica_option) for replica_option in known]), chosen)
 
 
+def open_stacks(console: ConsoleApp, job: Job) -> None:
+    """Read the stacks of every running replica and show them."""
+    background(console, partial(_read_stacks, console, job), "stacks")
+
+
+async def _read_stacks(console: ConsoleApp, job: Job) -> None:
+    from tui.actions.operations.stacks import IN_A_TERMINAL, read_stacks  # noqa: PLC0415 - rarely used
+
+    session, operations = console.session, console.operations.shells()
+    if session is None or operations is None:
+        console.notify(not_connected(console), severity="warning", markup=False)
+        return
+    replicas = [replica.id for replica in known_replicas(job) if not replica.state.terminal]
+    if not session.backend.offers_for(job.name, "shells"):
+        console.push_screen(MessageScreen("This service shows no stacks", IN_A_TERMINAL))
+        await _in_the_browser(console, job, replicas[0])
+        return
+    read = await read_stacks(operations, job, replicas)
+    text = "\n\n".join("\n".join(each.lines()) for each in read)
+    console.push_screen(MessageScreen(f"Stacks of {job.display_name}", text))
+
+
 def _option(replica: Replica) -> tuple[str, Content]:
     words = (
         plain(replica.id),

@@ -30,6 +30,7 @@ VERBS = {
     "diagnose": ("tui.verbs.log.diagnose", "Say why a run failed, from a job or from any log."),
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "shell": ("tui.verbs.programs.shell", "Open a shell in a running replica, or run a command there."),
+    "stacks": ("tui.verbs.programs.stacks", "Show where the Python processes of each replica wait."),
     "tensorboard": ("tui.verbs.programs.tensorboard", "Show a job's events in the installed TensorBoard."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),

@@ -47,6 +47,11 @@ _PHASE = re.compile(
     r"|(?P<ending>training (?:is )?(?:done|complete|finished)|stopping|finaliz|clean(?:ing)?.?up)",
     re.IGNORECASE,
 )
+ANNOUNCEMENTS = (
+    r"(?i:\b(evaluating|evaluation|validating|validation|saving|writing|uploading|loading|resuming|restoring"
+    r"|(re)?compiling|capturing|restart(ed|ing)|preempted)\b)"
+)
+"""RE2 expression that selects lines that announce a phase on a log's server."""
 _OVER = re.compile(r"\b(?:saved|loaded|restored|compiled|took|done|finished|complete[d]?)\b", re.IGNORECASE)
 
 

@@ -443,6 +443,13 @@ class JobScreen(FrameScreen):
         if self.job is not None:
             open_shell(self.console, self.job)
 
+    def action_stacks(self) -> None:
+        """Show where the Python processes of each replica wait."""
+        from tui.screens.shell import open_stacks  # noqa: PLC0415 - rarely used
+
+        if self.job is not None:
+            open_stacks(self.console, self.job)
+
     def action_fleet(self) -> None:
         """Show this job's machines as a heat map."""
         from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - rarely opened

@@ -33,7 +33,7 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
     """
     async with run.backend() as backend:
         target = await find_job(backend, job)
-        where = _replica(target, replica)
+        where = replica_of(target, replica)
         if not backend.offers_for(target.name, "shells"):
             return await _in_the_browser(run, backend, target, where, command)
         operations = run.shell_operations(backend)
@@ -49,7 +49,7 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
     return end.exit_code
 
 
-def _replica(job: Job, requested: str | None) -> str:
+def replica_of(job: Job, requested: str | None) -> str:
     """Return the replica to use. Raises VerbFailure if none can have a shell."""
     problem = shell_problem(job)
     if problem:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from tui.backends.vertex.logs.filters import any_of, quote
 from tui.domain.progress.dialects import EXPRESSIONS
+from tui.domain.progress.silence import ANNOUNCEMENTS
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
 """Kinds of lines that change a job's progress. `gpu` lines would fill the page."""
-_TEXT = "|".join(EXPRESSIONS)
+_TEXT = "|".join((*EXPRESSIONS, ANNOUNCEMENTS))
 _FIELDS = (
     "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
     "metrics.loss", "metrics.train_loss",
