@@ -12,12 +12,14 @@ import pytest
 from tests.ui.double import NOON, MemoryBackend, fleet, job, pool
 from tests.ui.jobs_screen_support import again, current, lines, opened, painted, shown, table, until
 from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import JobError
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress
 from tui.domain.fields.field import columns
 from tui.domain.fields.job_row import JobRow
 from tui.domain.fields.jobs import job_fields, progress_cell
 from tui.widgets.filter_bar import FilterBar
+from tui.widgets.table.cells import content
 from tui.widgets.table.columns import GAP, place
 from tui.widgets.table.table import Table
 
@@ -67,7 +69,8 @@ async def test_groups_open_and_close(tmp_path: Path) -> None:
 
 
 async def test_columns_are_chosen_sorted_by_and_folded_away(tmp_path: Path) -> None:
-    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+    backend = MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
+    async with opened(backend, tmp_path) as (app, pilot):
         header = painted(app)[0]
         assert "NAME" in header and "REGION" in header
         await pilot.press("right", "right", "right", "s")
@@ -163,7 +166,36 @@ async def test_a_job_that_runs_after_a_failure_says_so_beside_its_progress(
         rows = {
             name: next(line for line in painted(app) if name in line) for name in ("fine", "failed", "often")
         }
-    assert "22%  OOM worker-2 " in rows["failed"] and "22%  restarted 4× " in rows["often"]
+    assert "22 %  OOM worker-2 " in rows["failed"] and "22 %  restarted 4× " in rows["often"]
     assert "restarted" not in rows["fine"]
     over = replace(often, state=JobState.SUCCEEDED)
     assert "restarted" not in progress_cell(JobRow(over, NOON)).words
+
+
+async def test_empty_and_constant_columns_give_their_room_to_the_reason(tmp_path: Path) -> None:
+    why = "OOM of the loader of the data at rank 3"
+    jobs = [
+        replace(job(number, f"job-{number}", JobState.FAILED), diagnosis=Diagnosis(why, "", short=why))
+        for number in range(3)
+    ]
+    jobs = [replace(each, error=JobError(9, "failed"), groups=(pool(0, 1),)) for each in jobs]
+    backend = MemoryBackend(jobs)
+    async with opened(backend, tmp_path, size=(100, 24)) as (app, pilot):
+        head, *rows = painted(app)
+        assert not {"ACCEL", "REGION", "STRATEGY", "LOSS", "RAN"} & set(head.split())
+        assert all(why in row for row in rows[:3])
+        backend.change(jobs[0].name, groups=(pool(0, 1, "NVIDIA_L4", 1),))
+        await again(app, pilot)
+        await until(pilot, lambda: "ACCEL" in painted(app)[0], "the column")
+
+
+def test_a_line_of_progress_says_what_is_left() -> None:
+    at = NOON - timedelta(seconds=60)
+    running = replace(job(1, "a"), progress=Progress(470, 1000, updated_at=at, pace=15.0))
+    assert content(progress_cell(JobRow(running, NOON))).plain == "━━━╌╌╌ 47 %  2h11"
+    nearly = replace(running, progress=Progress(9_999, 10_000))
+    assert content(progress_cell(JobRow(nearly, NOON))).plain == "━━━━━╌ 99 %"
+    ended = replace(running, state=JobState.SUCCEEDED, progress=Progress(120, 120), end_time=NOON)
+    assert content(progress_cell(JobRow(ended, NOON))).plain == "120 steps in 59m"
+    cancelled = replace(ended, state=JobState.CANCELLED, progress=Progress(30, 120))
+    assert content(progress_cell(JobRow(cancelled, NOON))).plain == "30 of 120 steps in 59m"

@@ -69,15 +69,19 @@ async def test_jobs_are_sorted_by_cost(tmp_path: Path) -> None:
         assert known == sorted(known, reverse=True) and len(known) >= 3
 
 
+def two_regions() -> MemoryBackend:
+    return MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
+
+
 async def test_a_context_keeps_its_view(tmp_path: Path) -> None:
-    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+    async with opened(two_regions(), tmp_path) as (app, pilot):
         await pilot.press("colon", *"sort name", "enter", "S", "right", "right", "right", "z", "b")
         await pilot.press("slash", *"gpu:a100", "enter")
         heads = [key for key in table(app).keys if key.startswith("group ")]
         table(app).move_to(heads[0])
         await pilot.press("enter")
         before = list(table(app).keys)
-    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+    async with opened(two_regions(), tmp_path) as (app, pilot):
         assert "sorted by name ▼" in lines(app) and "/ gpu:a100" in lines(app)
         assert list(table(app).keys) == before and "by region" in lines(app)
         assert "REGION" not in painted(app)[0]

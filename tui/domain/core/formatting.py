@@ -50,6 +50,17 @@ def bar(fraction: float, width: int) -> str:
     return "█" * inside + "░" * (width - inside)
 
 
+def line(fraction: float, width: int) -> tuple[str, str]:
+    """Return a thin line of `width` cells, done and to do; it is full only at 1 and empty only at 0."""
+    done = bar(fraction, width).count("█")
+    return "━" * done, "╌" * (width - done)
+
+
+def percent(fraction: float) -> str:
+    """Format a share, e.g. `47 %`; 100 only if it is complete."""
+    return f"{min(99, round(fraction * 100)) if fraction < 1 else 100} %"
+
+
 def lasted(job: Job, now: datetime) -> str:
     """Format a job's duration: `5h02` since its start or suspension, `waits 14m`, or `never ran`."""
     if job.state is JobState.SUSPENDED:

@@ -6,9 +6,11 @@ has a `kind` and fields in SI units. `tui.domain.progress` reads the lines of ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median_low
 from typing import Any
 
 from tui.domain.core.figures import count, figure, finite
@@ -18,6 +20,12 @@ TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 MOST_NUMBERS = 24
 """Maximum number of other metrics of a step; each has a chart."""
 _OWN_FIELDS = frozenset({"kind", "step", "total_steps", "loss", "tokens_per_second", "learning_rate"})
+
+
+RECENT = 40
+"""Number of last reported steps that determine the pace."""
+LONG = 20
+"""Multiple of the usual duration above which a step counts as a restart and is left out of the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,8 @@ class Progress:
     """A problem that the trainer reports, e.g. that no step ends, or that the last checkpoint was lost."""
     dialect: str | None = None
     """Line format from which step and loss are read; `None` for structured lines."""
+    pace: float | None = None
+    """Seconds of one step, as the last steps took."""
     silence: Silence | None = None
     """The silence at the last read of the log."""
     attempt: int | None = None
@@ -86,6 +96,13 @@ class Progress:
     def tokens_per_second(self) -> float | None:
         """The speed in tokens per second; `None` for other units."""
         return self.speed if self.speed_unit == TOKENS else None
+
+    def left(self, now: datetime) -> timedelta | None:
+        """Return the remaining time at the pace of the last steps, or else as the job reports it."""
+        if self.pace is not None and self.total_steps and self.step is not None and self.updated_at:
+            whole = timedelta(seconds=self.pace * max(0, self.total_steps - self.step))
+            return max(timedelta(0), whole - (now - self.updated_at))
+        return None if self.ends_at is None else max(timedelta(0), self.ends_at - now)
 
 
 NO_PROGRESS = Progress()
@@ -200,3 +217,19 @@ def after_step(
         ends_at=ends_at or progress.ends_at,
         dialect=dialect,
     )
+
+
+def pace(samples: Collection[TrainingStep]) -> timedelta | None:
+    """Return the time of one step, as the last steps took, including pauses for checkpoints. Rollbacks and
+    waits for a restart don't count. `None` if it is unknown."""
+    recent = list(samples)[-RECENT:]
+    rises = [
+        (after.step - before.step, after.timestamp - before.timestamp)
+        for before, after in pairwise(recent)
+        if after.step > before.step and after.timestamp > before.timestamp
+    ]
+    if not rises:
+        return None
+    usual = median_low(seconds / steps for steps, seconds in rises)
+    rises = [(steps, seconds) for steps, seconds in rises if seconds / steps <= LONG * usual]
+    return sum((seconds for _, seconds in rises), timedelta(0)) / sum(steps for steps, _ in rises)

@@ -36,6 +36,8 @@ class Column:
     whole: bool = False
     """Whether the cell is left out rather than truncated, because a truncated number is wrong and a truncated
     name is ambiguous."""
+    spare: Literal["", "blank", "same"] = ""
+    """Whether the column gives its room away while all its cells are blank, or are the same."""
     ends: bool = False
     """Whether cells differ at their ends, as numbered names do. A long cell uses free room, and is truncated
     in its middle."""

@@ -9,7 +9,16 @@ from typing import Any
 
 from tui.domain.core import formatting
 from tui.domain.core.diagnosis import Diagnosis
-from tui.domain.core.formatting import NOT_MEASURED, age, bar, pieces, rfc3339, short_error, silence_text
+from tui.domain.core.formatting import (
+    NOT_MEASURED,
+    age,
+    line,
+    percent,
+    pieces,
+    rfc3339,
+    short_error,
+    silence_text,
+)
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU
 from tui.domain.core.states import JobState
@@ -21,10 +30,13 @@ from tui.domain.fields.replicas import replicas_json
 from tui.domain.fields.tasks import task_json
 from tui.domain.masking import mask_value
 
-BAR = 10
-"""Width of the bar of a job's progress, in cells."""
+LINE = 6
+"""Width of the line of a job's progress, in cells."""
+_OWNERS = ("owner", "user", "creator", "created-by", "created_by", "author", "who", "team")
+"""Labels that name whose job it is, the first choice first."""
 _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
-_STATE_ORDER = {state: at for at, state in enumerate(JobState)}
+_LAST = (JobState.FAILED, JobState.EXPIRED, JobState.SUCCEEDED, JobState.CANCELLED, JobState.SKIPPED)
+_STATE_ORDER = {state: at for at, state in enumerate((*(s for s in JobState if s not in _LAST), *_LAST))}
 _UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
@@ -80,6 +92,12 @@ def trend_cell(trend: UsageTrend) -> Cell:
     if trend.simulated:
         return Cell("sim", Tone.WARNING, more=(Cell(value, Tone.WARNING, trend=trend.shares[-3:]),))
     return Cell(trend=trend.shares, tone=Tone.MUTED, more=(Cell(value),))
+
+
+def _who(row: JobRow) -> Cell:
+    """Return the label that names whose job it is."""
+    labels = row.job.labels
+    return muted(next((labels[key] for key in _OWNERS if labels.get(key)), ""))
 
 
 def _loss(row: JobRow) -> Cell:
@@ -166,27 +184,41 @@ def _problem(row: JobRow) -> Cell | None:
 def _attempt(row: JobRow) -> Cell | None:
     """Return the percent of a job that restarted, with its attempt and lost steps or with its restarts."""
     job, progress = row.job, row.job.progress
-    done = f"{progress.fraction:>3.0%}" if progress.fraction is not None else ""
+    done = percent(progress.fraction) if progress.fraction is not None else ""
     if progress.attempt and job.state is JobState.RUNNING:
         lost = f"lost {pieces(progress.lost_steps, 'step')}" if progress.lost_steps else ""
         why = job.diagnosis.short if job.diagnosis is not None else ""
         more = tuple(Cell(f" · {part}", Tone.WARNING) for part in (lost, why) if part)
-        at = done.strip() or (f"step {progress.step:,}" if progress.step is not None else "")
+        at = done or (f"step {progress.step:,}" if progress.step is not None else "")
         return Cell(" · ".join(filter(None, (f"attempt {progress.attempt}", at))), Tone.GOOD, more=more)
     restarts = _restarts(job)
     if not done or not restarts:
         return None
-    # On a narrow screen the column is about as wide as a bar, so show the text without the bar.
+    # On a narrow screen the column is about as wide as a line, so show the text without the line.
     return Cell(done, Tone.GOOD, more=(Cell("  "), Cell(restarts, Tone.WARNING)))
 
 
 def _line(row: JobRow) -> Cell | None:
-    """Return a bar and percent."""
-    fraction = row.job.progress.fraction
-    if fraction is None:
+    """Return a thin line, percent and the remaining time of a job that goes on: `━━━━╌╌ 47 %  2h10`."""
+    job, fraction = row.job, row.job.progress.fraction
+    if fraction is None or job.state.terminal:
         return None
-    tone = Tone.GOOD if row.job.state is JobState.RUNNING else Tone.MUTED
-    return Cell(bar(fraction, BAR), tone, more=(Cell(f" {fraction:>4.0%}"),))
+    tone = Tone.GOOD if job.state is JobState.RUNNING else Tone.MUTED
+    left = job.progress.left(row.now) if job.state is JobState.RUNNING and fraction < 1 else None
+    done, rest = line(fraction, LINE)
+    words = Cell(f" {percent(fraction):>4}" + ("" if left is None else f"  {age(left)}"))
+    return Cell(done, tone, more=(muted(rest), words))
+
+
+def _done(row: JobRow) -> Cell | None:
+    """Return what an ended job did: `120 steps in 2m`."""
+    job, step = row.job, row.job.progress.step
+    if step is None or not job.state.terminal:
+        return None
+    total = job.progress.total_steps
+    of = f" of {total:,}" if total and total != step else ""
+    took = job.duration(row.now)
+    return muted(f"{step:,}{of} steps" + ("" if took is None else f" in {age(took)}"))
 
 
 def _phase(row: JobRow) -> Cell | None:
@@ -199,7 +231,7 @@ def _phase(row: JobRow) -> Cell | None:
     return None
 
 
-_PROGRESS = (_failure, _silence, _wait, _problem, _attempt, _line, _phase)
+_PROGRESS = (_failure, _silence, _wait, _problem, _attempt, _line, _done, _phase)
 """The branches of the progress cell, the most important first."""
 
 
@@ -265,25 +297,26 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
     Field("kind", "KIND", 8, max_width=10, rank=2,
         cell=_kind, sort=_noun,
         json=lambda row: row.job.kind, help="Kind of work, listed below"),
-    Field("region", "REGION", 12, max_width=28, rank=6, whole=True,
+    Field("region", "REGION", 12, max_width=28, rank=6, whole=True, spare="same",
         cell=lambda row: muted(row.job.region), sort=lambda row: row.job.region,
         json=lambda row: row.job.region, help="Region; in a cluster the namespace"),
     Field("replicas", "REPL", 7, max_width=12, rank=3, right=True, whole=True,
         cell=lambda row: Cell(formatting.replicas(row.job)), sort=lambda row: row.job.replica_count,
         json=lambda row: replicas_json(row.job), help="Replicas, each with the fields below"),
-    Field("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True,
+    Field("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True, spare="blank",
         cell=lambda row: Cell(formatting.accelerators(row.job)), sort=_accelerators, largest_first=True),
-    Field("strategy", "STRATEGY", 8, max_width=8, rank=7,
+    Field("strategy", "STRATEGY", 8, max_width=8, rank=7, spare="same",
         cell=_strategy, sort=lambda row: row.job.strategy),
     Field("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True,
         cell=_progress,
         sort=lambda row: row.job.progress.fraction, largest_first=True,
         json=_progress_json, help="Steps, loss, speed and expected end, see below"),
-    Field("step", "STEP", 9, max_width=24, rank=9, right=True, whole=True, only="screen",
+    Field("step", "STEP", 9, max_width=24, rank=9, right=True, whole=True, only="screen", spare="blank",
         cell=_step, sort=lambda row: row.job.progress.step, largest_first=True),
-    Field("gpu", "GPU %", 10, max_width=10, rank=8, right=True, only="screen", cell=_usage(GPU)),
+    Field("gpu", "GPU %", 10, max_width=10, rank=8, right=True, only="screen", spare="blank",
+        cell=_usage(GPU)),
     Field("cpu", "CPU %", 10, max_width=10, rank=10, right=True, only="screen", cell=_usage(CPU)),
-    Field("loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True, only="screen",
+    Field("loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True, only="screen", spare="blank",
         cell=_loss, sort=lambda row: row.job.progress.last_loss),
     Field("age", "AGE", 4, max_width=6, rank=2, right=True, whole=True,
         cell=lambda row: muted(age(row.job.age(row.now))),
@@ -292,6 +325,8 @@ JOB_FIELDS: tuple[Field[JobRow], ...] = (
     Field("duration", "RAN", 5, max_width=6, rank=8, right=True, whole=True,
         cell=lambda row: muted(age(row.job.duration(row.now))), sort=_duration, largest_first=True,
         json=lambda row: rfc3339(row.job.start_time), json_key="start_time", help="Time of the start"),
+    Field("who", "WHO", 4, max_width=14, rank=8, only="screen", spare="blank",
+        cell=_who),
     Field("cost", "COST", 9, max_width=17, rank=5, right=True, whole=True, only="screen",
         cell=_cost, sort=_spent, largest_first=True,
         json=_cost_json, help="Cost so far, only in `jobs`: see below"),

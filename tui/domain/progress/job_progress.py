@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,10 +15,12 @@ from tui.domain.core.replica import replica_order
 from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import (
     MOST_NUMBERS,
+    RECENT,
     Progress,
     TrainingStep,
     advance,
     after_step,
+    pace,
     structured_fields,
     training_step,
     with_evaluation,
@@ -69,6 +72,8 @@ class JobProgress:
         self._stepping = ""
         """The replica that reported the last step."""
         self._watch = SilenceWatch()
+        self._recent: deque[TrainingStep] = deque(maxlen=RECENT)
+        """The last reported steps, for their pace."""
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
         """Read one entry; return the steps that it reports, none for nearly every entry."""
@@ -76,7 +81,9 @@ class JobProgress:
         fields = structured_fields(entry.json)
         if fields is not None:
             self._watch_structured(entry, fields)
-            return self._structured(entry)
+            reported = self._structured(entry)
+            self._recent.extend(reported)
+            return reported
         if self.structured or entry.replica == SERVICE:
             self.watch_line(entry)
             return []
@@ -86,6 +93,7 @@ class JobProgress:
             sample = self._add(entry, reading)
             if sample is not None:
                 samples.append(sample)
+        self._recent.extend(samples)
         if not found:
             self.watch_line(entry)
         return samples
@@ -98,7 +106,11 @@ class JobProgress:
             self._watch.line(entry.timestamp, entry.replica, entry.message)
 
     def observe(self, job: Job, now: datetime) -> None:
-        """Set the silence of the job. All its lines up to about now must have been read."""
+        """Set the pace and the silence of the job. All its lines up to about now must have been read."""
+        usual = pace(self._recent) if job.state is JobState.RUNNING else None
+        seconds = None if usual is None else usual.total_seconds()
+        if seconds != self.progress.pace:
+            self.progress = replace(self.progress, pace=seconds)
         silence = None
         if job.state is JobState.RUNNING and not self._only_prepared:
             if not self._watch.known:

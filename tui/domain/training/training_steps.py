@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
-from statistics import median_low
 
-from tui.domain.core.training_progress import TrainingStep
-
-RECENT = 40
-"""Number of last reported steps that determine the pace."""
-LONG = 20
-"""Multiple of the usual duration above which a step counts as a restart and is left out of the pace."""
+from tui.domain.core.training_progress import TrainingStep, pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +39,6 @@ def history(samples: Sequence[TrainingStep]) -> History:
 
 
 def remaining(samples: Sequence[TrainingStep], total: int | None) -> timedelta | None:
-    """Return the remaining time at the pace of the last steps, including pauses for checkpoints. Rollbacks
-    and waits for a restart don't count. `None` if the pace is unknown."""
-    recent = samples[-RECENT:]
-    rises = [
-        (after.step - before.step, after.timestamp - before.timestamp)
-        for before, after in pairwise(recent)
-        if after.step > before.step and after.timestamp > before.timestamp
-    ]
-    if not total or not rises:
-        return None
-    usual = median_low(seconds / steps for steps, seconds in rises)
-    rises = [(steps, seconds) for steps, seconds in rises if seconds / steps <= LONG * usual]
-    pace = sum((seconds for _, seconds in rises), timedelta(0)) / sum(steps for steps, _ in rises)
-    return pace * max(0, total - recent[-1].step)
+    """Return the remaining time at the pace of the last steps; `None` if it is unknown."""
+    usual = pace(samples) if total else None
+    return None if usual is None or not total else usual * max(0, total - samples[-1].step)

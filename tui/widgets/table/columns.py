@@ -13,6 +13,10 @@ from tui.domain.fields.field import Column
 GAP = 2
 """Gap between two columns, and before the first column for the mark, in cells."""
 
+REASON = 36
+"""Width of the flexible column, in cells, for which columns of at least the rank `LESS` make room."""
+LESS = 8
+
 
 class PlacedColumn(NamedTuple):
     """A column with its position. `x` is its first cell."""
@@ -42,6 +46,15 @@ def place(
         if not out.rank or len(shown) == 1:
             break
         shown.remove(out)
+    flexible = next((c for c in shown if c.flex), None)
+    if flexible is not None:
+        # A reason matters more than the columns that only wide screens show.
+        reason = max(needed[flexible.key], min(_wanted(flexible, natural), REASON)) - needed[flexible.key]
+        while sum(needed[c.key] + GAP for c in shown) + reason > room:
+            out = max(shown, key=lambda c: (c.key not in kept, c.rank))
+            if out.rank < LESS or out.key in kept:
+                break
+            shown.remove(out)
     widths = {c.key: needed[c.key] for c in shown}
     room_for = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
@@ -51,7 +64,6 @@ def place(
         more = max(0, min(left, room_for[column.key] - widths[column.key]))
         widths[column.key] += more
         left -= more
-    flexible = next((c for c in shown if c.flex), None)
     if flexible is not None and left > 0:
         max_width = flexible.max_width or widths[flexible.key] + left
         more = max(0, min(left, max_width - widths[flexible.key]))
@@ -63,7 +75,7 @@ def place(
         widths[column.key] += more
         left -= more
     for column in shown:
-        if column.ends:
+        if column.ends or column.flex:
             _take_unfilled(column, shown, widths, natural)
     placed, x = [], GAP
     for column in shown:
@@ -75,7 +87,7 @@ def place(
 def _take_unfilled(
     column: Column, shown: Sequence[Column], widths: dict[str, int], natural: Mapping[str, int]
 ) -> None:
-    """Give columns that cut their cells the unused width of the other columns."""
+    """Give a column that cuts its cells the unused width of the other columns."""
     for other in shown:
         if other is not column:
             short = _wanted(column, natural) - widths[column.key]

@@ -32,6 +32,8 @@ SAMPLE = 200
 """Number of rows whose cells are measured for the columns' widths, besides the rows in view."""
 CACHED_ROWS = 1_000
 """Number of cached rows created by `show_lazily`."""
+_BLANK = {"", "–", "·"}
+_NOT_SEEN = object()
 
 
 class Table(ScrollView, can_focus=True):
@@ -90,6 +92,8 @@ class Table(ScrollView, can_focus=True):
         self._shown = Rows()
         self._cursor: str | None = None
         self._natural: dict[str, int] = {}
+        self._same: dict[str, str | None] = {}
+        """The text of all measured cells of a column; `None` if they differ, "" if all are blank."""
         self._measured: set[str] = set()
         self._placed: tuple[PlacedColumn, ...] = ()
         self._strips: dict[tuple[str, bool, bool], Strip] = {}
@@ -206,6 +210,7 @@ class Table(ScrollView, can_focus=True):
     def clear_widths(self) -> None:
         """Let columns shrink again, e.g. for a new filter."""
         self._natural.clear()
+        self._same.clear()
         self._measured.clear()
         self._measure(self._rows[key] for key in islice(self.keys, SAMPLE) if key in self._rows)
         self._measure(self.cells_of(key) for key in self.in_view)
@@ -342,14 +347,34 @@ class Table(ScrollView, can_focus=True):
 
     def _measure(self, rows: Iterable[Cells]) -> bool:
         """Measure these rows. Return whether a column must be wider."""
-        grown, natural = False, self._natural
+        grown, natural, same = False, self._natural, self._same
         for row in rows:
             for key, cell in row.items():
                 wide = len(cell) if isinstance(cell, str) else cell.cell_length
                 if wide > natural.get(key, 0):
                     natural[key] = wide
                     grown = True
+                if (known := same.get(key, _NOT_SEEN)) is not None:
+                    text = cell if isinstance(cell, str) else cell.plain
+                    text = "" if text in _BLANK else text
+                    if text != known:
+                        same[key] = text if known is _NOT_SEEN else None
+                        grown = True
         return grown
+
+    @property
+    def _spare(self) -> set[str]:
+        """The keys of the columns that give their room away: all their cells are blank, or the same."""
+        several = len(self.keys) > 1
+        return {
+            column.key
+            for column in self.columns
+            if column.spare
+            and column.key not in self.pinned
+            and column.key != self.sorted_by
+            and (text := self._same.get(column.key)) is not None
+            and (not text or (several and column.spare == "same"))
+        }
 
     def _prepare(self) -> None:
         """Create and measure each row in view once, before it is painted."""
@@ -369,7 +394,8 @@ class Table(ScrollView, can_focus=True):
         if not self.is_attached:
             return False
         width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.
-        placed = place(self.columns, self._natural, width, self._hidden_columns, self.pinned)
+        away = self._hidden_columns | self._spare
+        placed = place(self.columns, self._natural, width, away, self.pinned)
         if placed == self._placed:
             return False
         self._placed = placed
