@@ -11,9 +11,11 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tests.benchmarks.harness import Result, cost, memory_of
-from tests.benchmarks.hostile_bodies import ill_typed
+from tests.benchmarks.hostile_bodies import MOST_MB, ill_typed
 from tests.benchmarks.hostile_vertex import message, methods
 from tests.wire.fake_vertex import FixedEndpoint
 from tests.wire.kubernetes.backends import add, pytorch_job
@@ -39,8 +41,8 @@ from tui.backends.vertex.transport.connect import LOCAL_PACE
 from tui.emulator.rpc.methods import Method, RawReply, grpc_handlers
 
 REPLIES = 500
-MOST_GROWTH_MB = 200
-"""The console takes 90 MB before the first reply; here the services are in the same process."""
+LARGEST = 1_000_000_000
+"""Bytes of the largest reply."""
 JOB = "projects/p/locations/us-central1/customJobs/1"
 _NOT_JSON = (
     b"null", b"{}", b"", b"NaN", b"[]", b'"x"', b"5", b"<html>Sign in</html>", b"[" * 60_000, b"{", b"\xff",
@@ -53,9 +55,6 @@ def _bomb() -> bytes:
     packer, part = zlib.compressobj(1, wbits=31), b"0," * 100_000
     pieces = [packer.compress(b'{"items": ['), *(packer.compress(part) for _ in range(400))]
     return b"".join([*pieces, packer.compress(b"0]}"), packer.flush()])
-
-
-BOMB = _bomb()
 
 
 def http_reply(random: Random, size: int) -> Response:
@@ -76,7 +75,7 @@ def http_reply(random: Random, size: int) -> Response:
     if kind < 0.03:
         return StreamingResponse(large(), headers=json_type)
     if kind < 0.06:
-        return Response(BOMB, headers={**json_type, "content-encoding": "gzip"})
+        return Response(_bomb(), headers={**json_type, "content-encoding": "gzip"})
     if kind < 0.09:
         return Response(
             b"x" * 99, headers={**json_type, "content-encoding": random.choice(["gzip", "br", "x"])}
@@ -86,15 +85,6 @@ def http_reply(random: Random, size: int) -> Response:
     code = random.choice([200] * 6 + [302, 206, 300, 404, 500, 503])
     headers = {**json_type, **({"location": "https://login.example/"} if code == 302 else {})}
     return Response(random.choice(_NOT_JSON), code, headers=headers)
-
-
-_before = 0.0
-
-
-def note_memory() -> None:
-    """Note the memory before the first reply."""
-    global _before  # noqa: PLW0603 - one of this process
-    _before = memory_of(field="VmHWM")
 
 
 async def outcome(call: Callable[[], Awaitable[Any]]) -> str:
@@ -184,119 +174,176 @@ def grpc_reply(method: Method, random: Random) -> Any:
     return reply
 
 
-@asynccontextmanager
-async def vertex(reply: Callable[[Method], Any], storage: str) -> AsyncIterator[Backend]:
-    """A console's backend whose services reply as told."""
+@dataclass(frozen=True)
+class Case:
+    """The reply in question: its number, and of the cluster the end of the path that it answers."""
+
+    seed: int
+    number: Any
+    """Shared with the process of the servers."""
+    path: Any
+
+    def random(self) -> Random:
+        """The choices of the servers for this reply."""
+        return Random(f"{self.seed} {self.number.value} {self.path.value}")
+
+
+async def vertex_services(case: Case, folder: str, ready: Event) -> None:
+    """Google's services over gRPC that reply by `case`."""
+    choices: dict[int, Random] = {}
 
     def told(method: Method) -> Method:
         async def unary(_request: Any) -> Any:
-            return reply(method)
+            random = choices.setdefault(case.number.value, case.random())
+            return grpc_reply(method, random)
 
         return replace(method, unary=unary)
 
-    with tempfile.TemporaryDirectory(prefix="vx") as folder:
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)])
-        server.add_generic_rpc_handlers(tuple(grpc_handlers([told(m) for m in await methods() if m.unary])))
-        server.add_insecure_port(f"unix:{folder}/s")
-        await server.start()
-        endpoint = FixedEndpoint({"us-central1": f"unix:{folder}/s"}, replace(LOCAL_PACE, patience=0.05))
-        endpoint.storage = lambda: storage  # type: ignore[method-assign]
-        try:
-            async with VertexBackend(ContextInfo("test", "p", ("us-central1",)), endpoint) as backend:
-                yield backend
-        finally:
-            await server.stop(None)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers(tuple(grpc_handlers([told(m) for m in await methods() if m.unary])))
+    server.add_insecure_port(f"unix:{folder}/s")
+    await server.start()
+    ready.set()
+    await server.wait_for_termination()
 
 
-async def to_vertex(count: int, seed: int) -> Counter[str]:
+async def storage_service(case: Case, folder: str, ready: Event) -> None:
+    """Cloud Storage that replies by `case`."""
+    good = {"kind": "storage#bucket", "name": "b", "location": "EU", "projectNumber": "1", "size": "5"}
+
+    async def answer(_request: Request) -> Response:
+        random = case.random()
+        if random.random() < 0.6:
+            return http_reply(random, LARGEST)
+        reply = ill_typed({**good, "items": [good, good], "permissions": ["a", "b"]}, random)
+        return Response(json.dumps(reply))
+
+    async with serving(answer) as url:
+        (Path(folder) / "url").write_text(url)
+        ready.set()
+        await asyncio.Future()
+
+
+async def cluster_service(case: Case, folder: str, ready: Event) -> None:
+    """The twin, with replies by `case` at one path."""
+    async with emulator(node_pools=[]) as running, client(running) as twin:
+        add(running, pytorch_job("good"))
+
+        async def answer(request: Request) -> Response:
+            path, query = request.url.path, dict(request.query_params)
+            if path.endswith(case.path.value.decode()):
+                return http_reply(case.random(), LARGEST)
+            if "watch" in query:
+                return Response("")
+            said = await twin.request(request.method, path, params=query, content=await request.body())
+            return JSONResponse(said.json(), said.status_code)
+
+        async with serving(answer) as url:
+            (Path(folder) / "url").write_text(url)
+            ready.set()
+            await asyncio.Future()
+
+
+def _serve(service: str, case: Case, folder: str, ready: Event) -> None:
+    servers = {"vertex": vertex_services, "storage": storage_service, "cluster": cluster_service}
+    asyncio.run(servers[service](case, folder, ready))
+
+
+@asynccontextmanager
+async def backend_of(target: str, storage: str) -> AsyncIterator[Backend]:
+    """A console's backend of services at an address."""
+    endpoint = FixedEndpoint({"us-central1": target}, replace(LOCAL_PACE, patience=0.05))
+    endpoint.storage = lambda: storage  # type: ignore[method-assign]
+    async with VertexBackend(ContextInfo("test", "p", ("us-central1",)), endpoint) as backend:
+        yield backend
+
+
+async def to_vertex(case: Case, count: int, folder: str) -> Counter[str]:
     """Replies over gRPC."""
-    outcomes, random = Counter[str](), Random(seed)
-    async with vertex(lambda method: grpc_reply(method, random), "http://127.0.0.1:9") as backend:
+    outcomes, random = Counter[str](), Random(case.seed)
+    async with backend_of(f"unix:{folder}/s", "http://127.0.0.1:9") as backend:
         calls = calls_of(backend)
-        note_memory()
-        for number in range(count):
-            random.seed(f"{seed} {number}")
+        for case.number.value in range(count):
             outcomes[await outcome(random.choice(calls))] += 1
     return outcomes
 
 
-async def to_storage(count: int, seed: int, size: int) -> Counter[str]:
+async def to_storage(case: Case, count: int, folder: str) -> Counter[str]:
     """Replies of Cloud Storage: what is no bucket is an error."""
-    outcomes, random = Counter[str](), Random(seed)
-    good = {"kind": "storage#bucket", "name": "b", "location": "EU", "projectNumber": "1", "size": "5"}
-
-    async def answer(request: Request) -> Response:
-        if random.random() < 0.6:
-            return http_reply(random, size)
-        reply = ill_typed({**good, "items": [good, good], "permissions": ["a", "b"]}, random)
-        return JSONResponse(reply)
-
-    async with serving(answer) as url, vertex(lambda _method: RawReply(b""), url) as backend:
+    outcomes, random = Counter[str](), Random(case.seed)
+    async with backend_of("unix:/none", (Path(folder) / "url").read_text()) as backend:
         storage: Any = backend.services.storage
         calls: list[Callable[[], Awaitable[Any]]] = [
             lambda: storage.bucket("b"), storage.buckets, lambda: storage.allowed("b", ["a"]),
             lambda: storage.size_of("gs://b/x"), lambda: storage.create_bucket("b", "EU"),
         ]  # fmt: skip
-        note_memory()
-        for number in range(count):
-            random.seed(f"{seed} {number}")
-            outcomes[await outcome(random.choice(calls))] += 1
+        for case.number.value in range(count):
+            said = await outcome(random.choice(calls))
+            outcomes["FAILED a proxy's reply is 'none'" if said == "value NoneType" else said] += 1
     return outcomes
 
 
-async def to_cluster(count: int, seed: int, size: int) -> Counter[str]:
+async def to_cluster(case: Case, count: int, folder: str) -> Counter[str]:
     """Replies of an API server: a list that can't be read is never an empty list."""
-    outcomes, random = Counter[str](), Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        async with emulator(node_pools=[]) as running, client(running) as twin:
-            add(running, pytorch_job("good"))
-            paths = ["/apis", "/apis/kubeflow.org/v1", "/pytorchjobs", "/pods", "/api/v1", "/version"]
-            at, bad = "", Response()
+    outcomes, random = Counter[str](), Random(case.seed)
+    paths = [
+        "/apis",
+        "/apis/kubeflow.org/v1",
+        "/pytorchjobs",
+        "/pods",
+        "/api/v1",
+        "/version",
+        "/good",
+        "/events",
+    ]
+    login = KubeconfigCluster(kubeconfig(Path(folder), (Path(folder) / "url").read_text()))
+    info = ContextInfo("gke", "", ("default",), watched=True)
+    for case.number.value in range(count):
+        at = random.choice(paths)
+        case.path.value = at.encode()
+        watched = random.random() < 0.6
 
-            async def answer(request: Request) -> Response:
-                path, query = request.url.path, dict(request.query_params)
-                nonlocal bad
-                if path.endswith(at):
-                    bad = http_reply(random, size)
-                    return bad
-                if "watch" in query:
-                    return Response("")
-                said = await twin.request(request.method, path, params=query, content=await request.body())
-                return JSONResponse(said.json(), said.status_code)
+        async def read(watched: bool = watched) -> Any:
+            async with KubernetesBackend(info, login, ("default",)) as backend:
+                services = backend.services
+                if "pytorch_job" not in services.jobs:
+                    raise LookupError("no kind")
+                jobs = services.jobs["pytorch_job"]
+                if watched:
+                    pages = await _listed(jobs)
+                    await backend.check_health()
+                    return pages
+                (job,) = await jobs.find("good")
+                assert services.logs and services.metrics and services.quotas and services.progress
+                await jobs.spec(job.name)
+                await services.quotas.read()
+                await services.metrics.read(job.name, since=datetime(2026, 1, 1, tzinfo=UTC))
+                return [batch async for batch in services.logs.read(LogQuery(job.name), limit=100)]
 
-            async with serving(answer) as url:
-                login = KubeconfigCluster(kubeconfig(Path(folder), url))
-                info = ContextInfo("gke", "", ("default",), watched=True)
-                note_memory()
-                for number in range(count):
-                    random.seed(f"{seed} {number}")
-                    at = random.choice(paths)
-
-                    async def read() -> Any:
-                        async with KubernetesBackend(info, login, ("default",)) as backend:
-                            jobs = backend.services.jobs
-                            if "pytorch_job" not in jobs:
-                                raise LookupError(f"no kind: {getattr(bad, 'body', b'')[:50]!r}")
-                            pages = await _listed(jobs["pytorch_job"])
-                            await backend.check_health()
-                            return pages
-
-                    said = await outcome(read)
-                    if at == "/pytorchjobs" and said.startswith("value"):
-                        said = f"FAILED 'No jobs here yet' {said}"
-                    outcomes[said] += 1
+        said = await outcome(read)
+        if at == ("/pytorchjobs" if watched else "/good") and said.startswith("value"):
+            said = f"FAILED 'No jobs here yet' {said}"
+        outcomes[said] += 1
     return outcomes
 
 
 async def main(service: str, count: int, seed: int) -> None:
-    """Send the replies of one service, and print the outcomes."""
-    began, size = time.process_time(), 1_000_000_000
-    if service == "vertex":
-        outcomes = await to_vertex(count, seed)
-    else:
-        outcomes = await (to_storage if service == "storage" else to_cluster)(count, seed, size)
-    seconds = time.process_time() - began
-    print(json.dumps({"outcomes": outcomes, "growth": memory_of(field="VmHWM") - _before, "cpu_s": seconds}))
+    """Read the replies of one service, which has a process of its own, and print the outcomes."""
+    spawned = get_context("spawn")
+    case, ready = Case(seed, spawned.Value("i", 0), spawned.Array("c", 99)), spawned.Event()
+    with tempfile.TemporaryDirectory(prefix="vx") as folder:
+        servers = spawned.Process(target=_serve, args=(service, case, folder, ready))
+        servers.start()
+        try:
+            assert await asyncio.to_thread(ready.wait, 60)
+            read = {"vertex": to_vertex, "storage": to_storage, "cluster": to_cluster}[service]
+            outcomes = await read(case, count, folder)
+        finally:
+            servers.kill()
+            servers.join()
+    print(
+        json.dumps({"outcomes": outcomes, "memory": memory_of(field="VmHWM"), "cpu_s": time.process_time()})
+    )
 
 
 def run() -> Iterator[Result]:
@@ -307,7 +354,7 @@ def run() -> Iterator[Result]:
         report = json.loads(cost(child).out.splitlines()[-1])
         failed = {said: n for said, n in report["outcomes"].items() if said.startswith("FAILED")}
         yield Result(f"{count} replies of {service}: tracebacks and false lists", sum(failed.values()), 0, "")
-        yield Result(f"{service}: growth of the memory", report["growth"], MOST_GROWTH_MB, "MB")
+        yield Result(f"{service}: the console's memory", report["memory"], MOST_MB, "MB")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,16 @@ class Flaky:
         return "answer"
 
 
+class SlowLogin(Nowhere):
+    async def ready(self) -> None:
+        await asyncio.sleep(3600)
+
+
+async def test_a_login_that_hangs_ends_with_the_call() -> None:
+    with pytest.raises(Unavailable, match=r"no answer within -0\.9 s"):
+        await Caller(SlowLogin()).once("look", Flaky(), within=-0.9)
+
+
 async def test_a_read_is_repeated_until_it_is_answered() -> None:
     send = Flaky(Unavailable("down"), TimeoutError(), QuotaExceeded("busy"))
     assert await Caller(Nowhere()).read("look", send) == "answer"

@@ -52,6 +52,10 @@ async def _answer(request: Request) -> Response:
     name = request.url.path.rpartition("/")[2]
     if name == "pages" and int(request.query_params["limit"]) < 50:
         return JSONResponse({"kind": "PodList", "items": [{"a": "b"}], "metadata": {}})
+    if name == "endless_pages":
+        return JSONResponse({"items": [{"a": "b"}], "metadata": {"continue": "x"}})
+    if name == "proxy":
+        return Response("<html>", 404)
     return _reply(name)
 
 
@@ -74,6 +78,8 @@ async def test_a_reply_of_a_cluster_has_a_limit(tmp_path: Path) -> None:
         for name in ("twice", "broken"):
             with pytest.raises(Unavailable, match=r"gzip, gzip|can't be decompressed"):
                 await calls.items(f"/api/{name}", action="list", patience=0.0)
+        with pytest.raises(Unavailable, match="a page with a new `continue`"):
+            await calls.items("/api/endless_pages", action="list")
         assert await calls.items("/api/pages", action="list") == [{"a": "b"}]
         assert _peak() - before < 150
         await calls.aclose()
@@ -95,5 +101,7 @@ async def test_a_reply_of_storage_and_of_a_token_service_has_a_limit(monkeypatch
         for name in ("null", "[]", '{"kind": "storage#bucket"}', '{"location": 5}', "[["):
             with pytest.raises(Unavailable, match="the reply must come from Cloud Storage"):
                 await storage.bucket(name)
+        with pytest.raises(Unavailable, match="404 without a reason"):
+            await storage.size_of("gs://b/proxy")
         with pytest.raises(ReplyTooLarge, match="1,000,000 values"):
             await storage.bucket("values")

@@ -45,13 +45,12 @@ async def decompressed(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
 
 async def body_of(reply: httpx.Response, action: str) -> bytes:
     """Read the body of an open reply. `action` completes "Can't …". Raises ReplyTooLarge, httpx.HTTPError."""
-    pieces, size = [], 0
+    content = bytearray()
     async for piece in decompressed(reply):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MOST_BYTES:
+        content += piece
+        if len(content) > MOST_BYTES:
             raise ReplyTooLarge(action, MOST_TEXT)
-    return b"".join(pieces)
+    return bytes(content)
 
 
 def limited(session: Any) -> Any:
@@ -68,7 +67,7 @@ def limited(session: Any) -> Any:
                     if len(content) > _MOST_OF_REQUESTS:
                         reply.close()
                         raise ReplyTooLarge(action, _MOST_OF_REQUESTS_TEXT)
-                if has_more_values(content.decode("latin-1"), MOST_VALUES):
+                if has_more_values(content, MOST_VALUES):
                     raise ReplyTooLarge(action, f"{MOST_VALUES:,} values")
                 reply._content = bytes(content)
             return reply

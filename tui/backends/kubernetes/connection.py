@@ -159,8 +159,8 @@ class ClusterConnection:
             page = await self.request(
                 "GET", path, action=action, params=query, accept=accept, patience=patience
             )
-            objects += [obj for obj in items_of(page, action) if isinstance(obj, dict)]
-            query["continue"] = mapping(page.get("metadata")).get("continue") or ""
+            objects += objects_of(page, action)
+            query["continue"] = next_page(page, query.get("continue"), action)
             if not query["continue"]:
                 return objects
             # Parsing a page takes long: let the event loop handle key presses in between.
@@ -405,15 +405,32 @@ class _Request:
 
 
 def items_of(page: Mapping[str, Any], action: str, name: str = "items") -> list[Any]:
-    """Return the objects in the field `name` of a list's reply. Raises Unavailable for a reply that is not a
+    """Return the items in the field `name` of a list's reply. Raises Unavailable for a reply without the
     list."""
-    objects = page.get(name)
     # A server in Go may write an empty list as null.
-    if objects is None and str(page.get("kind")).endswith("List"):
+    listed = page.get(name, 0)
+    if listed is None and str(page.get("kind")).endswith("List"):
         return []
-    if not isinstance(objects, list):
+    if not isinstance(listed, list):
         raise unexpected_reply(action, "a list of objects", json.dumps(page))
-    return objects
+    return listed
+
+
+def objects_of(page: Mapping[str, Any], action: str, name: str = "items") -> list[dict[str, Any]]:
+    """Return `items_of`. Raises Unavailable also if one of the items is not an object."""
+    listed = items_of(page, action, name)
+    if not all(isinstance(item, dict) for item in listed):
+        raise unexpected_reply(action, "a list of objects", json.dumps(page))
+    return listed
+
+
+def next_page(page: Mapping[str, Any], token: Any, action: str) -> str:
+    """Return the token of the page after this one, or "" after the last. `token` is that of this page. Raises
+    Unavailable if both are the same: the list would never end."""
+    following = str(mapping(page.get("metadata")).get("continue") or "")
+    if following and following == token:
+        raise unexpected_reply(action, "a page with a new `continue`", json.dumps(page))
+    return following
 
 
 async def lines(pieces: AsyncIterator[bytes], action: str) -> AsyncGenerator[bytes, None]:

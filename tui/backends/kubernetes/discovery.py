@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tui.backends.errors import BackendError, NotFound
-from tui.backends.kubernetes.connection import ClusterConnection, items_of
+from tui.backends.errors import BackendError, NotFound, unexpected_reply
+from tui.backends.kubernetes.connection import ClusterConnection, objects_of
 from tui.backends.kubernetes.fields import items, mapping
 from tui.domain.kubernetes.workloads import WORKLOADS, WorkloadKind
 
@@ -86,8 +88,8 @@ async def discover(connection: ClusterConnection) -> Served:
     action = "list the APIs that the cluster serves"
     reply = await connection.request("GET", "/apis", action=action)
     versions = {
-        str(group.get("name")): [str(mapping(v).get("version")) for v in items(group.get("versions"))]
-        for group in map(mapping, items_of(reply, action, "groups"))
+        str(group.get("name")): [str(v.get("version")) for v in objects_of(group, action, "versions")]
+        for group in objects_of(reply, action, "groups")
     }
     known_types = {(w.group, v) for w in WORKLOADS for v in w.versions}
     known_types |= {(group, v) for group, known, _ in _PARTS for v in known}
@@ -110,17 +112,17 @@ def _of_kind(
 
 
 async def _types(connection: ClusterConnection, group: str, version: str) -> list[ApiType]:
-    """Return the types of one API version; the result is empty if its server does not answer."""
+    """Return the types of one API version. Raises NotFound for a version that is not served."""
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     action = f"list the resources of {group}/{version}"
-    try:
-        reply = await connection.request("GET", path, action=action)
-    except NotFound:
-        return []
+    reply = await connection.request("GET", path, action=action)
+    resources = objects_of(reply, action, "resources")
+    if not all(isinstance(item.get(key), str) for item in resources for key in ("name", "kind")):
+        raise unexpected_reply(action, "a list of named resources", json.dumps(reply))
     return [
-        ApiType(group, version, str(item["name"]), str(item["kind"]), bool(item.get("namespaced", True)))
-        for item in map(mapping, items_of(reply, action, "resources"))
-        if "/" not in str(item.get("name") or "/") and item.get("kind")
+        ApiType(group, version, item["name"], item["kind"], bool(item.get("namespaced", True)))
+        for item in resources
+        if "/" not in item["name"]
     ]
 
 
@@ -147,9 +149,10 @@ async def type_of(connection: ClusterConnection, obj: Mapping[str, Any]) -> ApiT
     served."""
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     kind = str(obj.get("kind") or "")
-    for type_ in await _types(connection, group, version):
-        if type_.kind == kind:
-            return type_
+    with suppress(NotFound):
+        for type_ in await _types(connection, group, version):
+            if type_.kind == kind:
+                return type_
     named = f"{group}/{version}" if group else version
     raise NotFound(
         f"The cluster does not serve {kind or 'an object without a kind'} of {named}.",

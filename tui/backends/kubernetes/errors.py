@@ -20,6 +20,7 @@ from tui.backends.errors import (
     QuotaExceeded,
     Unauthenticated,
     Unavailable,
+    unexpected_reply,
 )
 from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.login.cluster import LOGIN_FIX
@@ -40,6 +41,8 @@ _UNCHECKED = (
     "existing errors to complete validation"
 )
 _LONGEST = 800
+_UNKNOWN_PATH = "404 page not found"
+"""Body of an API server's reply to a path of no type that it serves."""
 
 
 class Conflict(FailedPrecondition):
@@ -64,7 +67,11 @@ class Expired(BackendError):
 
 def from_reply(status: int, headers: Mapping[str, str], body: bytes, action: str) -> BackendError:
     """Convert an error reply. `action` completes "Can't …"."""
-    return from_status(_status_of(status, headers, body), action)
+    answer = _status_of(status, headers, body)
+    if status == 404 and "kind" not in answer and answer["message"] != _UNKNOWN_PATH:
+        # A proxy's 404 does not mean that the object is gone.
+        return unexpected_reply(action, "a Status of Kubernetes", body)
+    return from_status(answer, action)
 
 
 def from_status(status: Mapping[str, Any], action: str) -> BackendError:

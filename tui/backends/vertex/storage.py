@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 CALL_SECONDS = (10.0, 60.0)
 """Timeouts in seconds of a connection, and of the next byte of a response."""
+WITHIN = 45.0
+"""Timeout in seconds of a call with its repeats, except for an upload."""
 CHUNK = 2 * 1024 * 1024
 """Chunk size in bytes. Each chunk reports progress, and an interrupted upload resumes after it."""
 
@@ -74,7 +76,7 @@ class Storage(StorageService):
         action = f"create the bucket gs://{name}"
         return await self._call(
             action,
-            lambda client: _bucket(client.create_bucket(name, location=location, timeout=CALL_SECONDS)),
+            lambda client: _bucket(client.create_bucket(name, location=location, **self._patience())),
             name,
         )
 
@@ -100,7 +102,7 @@ class Storage(StorageService):
                 blob.reload(**self._patience())
             except api.NotFound as error:
                 # Reading the bucket itself would need a permission that a writer may lack.
-                if _NO_BUCKET in str(error):
+                if _NO_BUCKET in str(error) or not _reason(error.response):
                     raise
                 return None
             return int(blob.size)
@@ -135,17 +137,22 @@ class Storage(StorageService):
             report(size, size)
 
         try:
-            await self._call(f"upload {path.name} to {uri}", send, bucket)
+            await self._call(f"upload {path.name} to {uri}", send, bucket, within=None)
         finally:
             cancelled.set()
 
-    async def _call(self, action: str, work: Callable[[Any], T], bucket: str) -> T:
-        """Run `work` with the client in a thread. Raises BackendError."""
-        await self._endpoint.ready()
+    async def _call(
+        self, action: str, work: Callable[[Any], T], bucket: str, within: float | None = WITHIN
+    ) -> T:
+        """Run `work` with the client in a thread, for at most `within` seconds. Raises BackendError."""
         try:
-            return await in_thread(lambda: work(self._connected()))
+            async with asyncio.timeout(within):
+                await self._endpoint.ready()
+                return await in_thread(lambda: work(self._connected()))
         except BackendError:
             raise
+        except TimeoutError as error:
+            raise Unavailable(f"Can't {action}: no answer within {within:g} s.", fix=_REACH) from error
         except Exception as error:
             raise self._endpoint.explain(_explained(error, action, bucket)) from error
 
@@ -247,7 +254,10 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:
         return translate(error, action)
-    message = f"Can't {action}: {_reason(response, status)}"
+    reason = _reason(response)
+    message = f"Can't {action}: {reason or f'the service answered {status} without a reason'}"
+    if status == HTTPStatus.NOT_FOUND and not reason:
+        return Unavailable(message, fix=PROXY_FIX)
     if status == HTTPStatus.NOT_FOUND:
         fix = f"Check that the bucket gs://{bucket} exists in the intended project."
         return NotFound(message, fix=fix)
@@ -266,8 +276,9 @@ def _explained(error: Exception, action: str, bucket: str) -> BackendError:
     return BackendError(message)
 
 
-def _reason(response: Any, status: int) -> str:
+def _reason(response: Any) -> str:
+    """Return the message of an error reply, or "" if the reply is not one of Cloud Storage."""
     try:
         return str(response.json()["error"]["message"])
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return f"the service answered {status} without a reason"
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return ""

@@ -15,7 +15,7 @@ MOST_LEVELS = 100
 _MOST_REPEATED = 100_000
 """Maximum number of values in a document once its aliases are expanded."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -24,16 +24,21 @@ class NotDecoded(ValueError):
 
 
 def decode_json(
-    text: str | bytes, *, most_levels: int = MOST_LEVELS, most_values: int | None = None, strict: bool = True
+    text: str | bytes | bytearray,
+    *,
+    most_levels: int = MOST_LEVELS,
+    most_values: int | None = None,
+    strict: bool = True,
 ) -> Any:
     """Parse JSON; half of a surrogate pair becomes U+FFFD. Raises ValueError.
 
-    `most_values` limits the memory: a value takes up to fifty times the size of its text. With `strict`,
-    control characters in texts are refused.
+    `most_values` limits the memory of bytes: a value takes up to fifty times the size of its text. With
+    `strict`, control characters in texts are refused.
     """
-    text = text if isinstance(text, str) else text.decode()
-    if most_values is not None and has_more_values(text, most_values):
-        raise NotDecoded(f"it has more than {most_values:,} values")
+    if not isinstance(text, str):
+        if most_values is not None and has_more_values(text, most_values):
+            raise NotDecoded(f"it has more than {most_values:,} values")
+        text = text.decode()
     try:
         value = (_strict if strict else _lenient)(text)
     except RecursionError:
@@ -69,14 +74,14 @@ def _too_deep(most_levels: int) -> NotDecoded:
     return NotDecoded(f"it is nested more than {most_levels} levels deep")
 
 
-def has_more_values(text: str, most: int) -> bool:
+def has_more_values(text: bytes | bytearray, most: int) -> bool:
     """Return whether a JSON text has more values than `most`."""
-    return _values_in(text) > most < _values_in(_JSON_STRING.sub("", text))
+    return _values_in(text) > most < _values_in(_JSON_STRING.sub(b"", text))
 
 
-def _values_in(text: str) -> int:
+def _values_in(text: bytes | bytearray) -> int:
     """Estimate the number of values; the estimate is higher if texts have brackets or commas."""
-    return text.count(",") + text.count("{") + text.count("[")
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

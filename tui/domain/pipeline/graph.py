@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui.domain.kubernetes.workloads import at, elements, fields
+
 _ITERATION = re.compile(r"(?P<name>.+)-\d+")
 
 
@@ -13,50 +15,41 @@ def dependencies(tasks: Mapping[str, tuple[str, str]], spec: Mapping[str, Any]) 
     """Return the ids of each task's dependencies. `tasks` maps an id to the name and the parent task's id. An
     iteration of a loop has the loop's name with a number appended, and no dependencies."""
     spec = spec.get("pipelineSpec") or spec
-    components = spec.get("components") or {}
     siblings: dict[str, dict[str, str]] = {}
     for id, (name, parent) in tasks.items():
         siblings.setdefault(parent, {})[name] = id
-    dags: dict[str, Mapping[str, Any]] = {}
+    dags = {"": fields(spec, "root", "dag", "tasks")}
 
     def dag_of(id: str) -> Mapping[str, Any]:
         """Return the tasks of the DAG of this task."""
-        if id not in dags:
-            dags[id] = _dag(id)
-        return dags[id]
-
-    def _dag(id: str) -> Mapping[str, Any]:
-        if not id:
-            return _tasks_of(spec.get("root") or {})
-        if id not in tasks:
-            return {}
-        name, parent = tasks[id]
-        definition = dag_of(parent).get(name)
-        if definition is None:
-            # An iteration runs the component of its loop.
-            loop = _ITERATION.fullmatch(name)
-            return dag_of(parent) if loop and parent in tasks and tasks[parent][0] == loop["name"] else {}
-        component = (definition.get("componentRef") or {}).get("name")
-        return _tasks_of(components.get(component) or {})
+        parents = []
+        while id not in dags:
+            parents.append(id)
+            # This also ends a cycle of parents.
+            dags[id] = {}
+            id = tasks[id][1] if id in tasks else ""
+        for child in reversed(parents):
+            name, parent = tasks.get(child, ("", child))
+            if name in dags[parent]:
+                component = str(at(dags[parent], name, "componentRef", "name"))
+                dags[child] = fields(spec, "components", component, "dag", "tasks")
+            else:
+                # An iteration runs the component of its loop.
+                loop = _ITERATION.fullmatch(name)
+                if loop and parent in tasks and tasks[parent][0] == loop["name"]:
+                    dags[child] = dags[parent]
+        return dags[parents[0]] if parents else dags[id]
 
     result = {}
     for id, (name, parent) in tasks.items():
-        definition = dag_of(parent).get(name) or {}
-        around = siblings[parent]
-        result[id] = tuple(around[other] for other in dict.fromkeys(_needs(definition)) if other in around)
+        needs = dict.fromkeys(_needs(fields(dag_of(parent), name)))
+        result[id] = tuple(siblings[parent][other] for other in needs if other in siblings[parent])
     return result
 
 
-def _tasks_of(component: Mapping[str, Any]) -> Mapping[str, Any]:
-    tasks = (component.get("dag") or {}).get("tasks")
-    return tasks if isinstance(tasks, Mapping) else {}
-
-
 def _needs(task: Mapping[str, Any]) -> Iterator[str]:
-    yield from map(str, task.get("dependentTasks") or ())
-    inputs = task.get("inputs") or {}
+    yield from map(str, elements(task, "dependentTasks"))
     for kind in ("parameters", "artifacts"):
-        for source in (inputs.get(kind) or {}).values():
+        for source in fields(task, "inputs", kind).values():
             for key in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
-                if isinstance(source.get(key), Mapping):
-                    yield str(source[key].get("producerTask", ""))
+                yield str(at(source, key, "producerTask") or "")

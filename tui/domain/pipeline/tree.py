@@ -29,16 +29,13 @@ def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
     for task in tasks:
         children.setdefault(task.parent if task.parent in known else "", []).append(task)
     branches: dict[str, Branch] = {}
-
-    def add(parent: str, depth: int) -> None:
-        for task in _ordered(children.get(parent, [])):
-            if task.id in branches:
-                continue
+    waiting = [(task, 0) for task in reversed(_ordered(children.get("", [])))]
+    while waiting:
+        task, depth = waiting.pop()
+        if task.id not in branches:
             parts = _ordered(children.get(task.id, []))
             branches[task.id] = Branch(task, depth, tuple(part.id for part in parts))
-            add(task.id, depth + 1)
-
-    add("", 0)
+            waiting += [(part, depth + 1) for part in reversed(parts)]
     return branches
 
 

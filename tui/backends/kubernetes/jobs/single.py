@@ -11,6 +11,7 @@ from typing import Any
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType, pod_label
+from tui.backends.kubernetes.fields import items, mapping
 from tui.backends.kubernetes.jobs.queue_positions import QueuePositions
 from tui.backends.kubernetes.watch.reflector import ILL_TYPED, PAGE
 from tui.backends.kubernetes.watch.source import ApiSource
@@ -162,7 +163,7 @@ class SingleReader:
             except BackendError:
                 # The job is shown without Events if they can't be read.
                 return events or None
-            events += page.get("items") or ()
+            events += page["items"]
             token = str(fields(page, "metadata").get("continue") or "")
             if not token:
                 break
@@ -172,7 +173,7 @@ class SingleReader:
         """Return the objects of a list; the result is empty if the list can't be read, so that the job is
         shown without them."""
         reply = await self._may_be(of.path(namespace), f"list the {of.resource} of a job", params)
-        return list((reply or {}).get("items") or ())
+        return list(items(mapping(reply).get("items")))
 
     async def _may_be(self, path: str, action: str, params: Mapping[str, Any] | None = None) -> Obj | None:
         with suppress(BackendError):

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import Unavailable
-from tui.backends.kubernetes.connection import ClusterConnection, items_of, lines
+from tui.backends.kubernetes.connection import ClusterConnection, items_of, lines, next_page
 from tui.domain.document.decoding import decode_json
 
 LIST_SECONDS = 30.0
@@ -40,6 +40,7 @@ class ApiSource:
             within=LIST_SECONDS,
             patience=2.0,
         )
+        next_page(reply, token, action)
         return {**reply, "items": items_of(reply, action)}
 
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:

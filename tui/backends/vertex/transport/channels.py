@@ -34,6 +34,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio 
     MetricServiceGrpcAsyncIOTransport,
 )
 
+from tui.backends.errors import unexpected_reply
 from tui.backends.reply_limit import MOST_BYTES
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.connect import Endpoint, Service, token_request
@@ -144,7 +145,11 @@ class Clients:
         async def send(seconds: float) -> Any:
             return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
 
-        return await self.caller.read(action, send, within=within, patience=patience, limiter=limiter)
+        reply = await self.caller.read(action, send, within=within, patience=patience, limiter=limiter)
+        following = getattr(reply, "next_page_token", "")
+        if following and following == _page_token(request[0]):
+            raise unexpected_reply(action, "a page with another token", following)
+        return reply
 
     async def once(
         self,
@@ -212,6 +217,11 @@ class Clients:
                 channel = grpc.aio.secure_channel(target, secure, options=options, interceptors=[_Decoded()])
             self._channels[target] = channel
         return channel
+
+
+def _page_token(request: Any) -> str:
+    token = request.get("page_token") if isinstance(request, dict) else getattr(request, "page_token", "")
+    return token or ""
 
 
 async def plain(reply: Any) -> Any:

@@ -26,6 +26,8 @@ T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
 UNBOUND = "http://127.0.0.1:9"
 """An address without a listener, for a bucket server that was never started."""
+LOGIN_SECONDS = 45.0
+"""Timeout of a call with Google's credentials in a thread, in seconds."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -238,7 +240,13 @@ async def google_login(work: Callable[[], T]) -> T:
     from google.auth import exceptions
 
     try:
-        return await in_thread(work)
+        async with asyncio.timeout(LOGIN_SECONDS):
+            return await in_thread(work)
+    except TimeoutError as error:
+        raise Unavailable(
+            f"Google's token service does not answer within {LOGIN_SECONDS:g} s.",
+            fix="Check the network, or the proxy.",
+        ) from error
     except exceptions.TransportError as error:
         raise Unavailable(
             f"Google's token service can't be reached: {error}", fix="Check the network, or the proxy."

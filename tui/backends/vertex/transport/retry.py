@@ -82,9 +82,9 @@ class Caller:
             raise Unavailable(f"Can't {action}: the connection is closed.")
         began = time.monotonic()
         try:
-            await self._endpoint.ready()
             # The client's own timeout does not cover waiting for credentials or for a connection.
             async with asyncio.timeout(within + 1):
+                await self._endpoint.ready()
                 return await send(within)
         except asyncio.CancelledError:
             # gRPC cancels the calls of a closed channel, but this task is not cancelled.
