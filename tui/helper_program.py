@@ -76,15 +76,30 @@ async def start_program(*command: str, **options: Any) -> Process:
 
 
 async def end_group(process: Process, *, grace: bool = True) -> None:
-    """End the process group of a program, at once or after a `grace` period for SIGTERM; runs to completion
-    even if this task is cancelled in the meantime."""
-    for number in (signal.SIGTERM, signal.SIGKILL) if grace else (signal.SIGKILL,):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GROUP_SECONDS):
-                await asyncio.shield(process.wait())
-            return
+    """End the process group of a program, at once or after a `grace` period for SIGTERM; a cancellation ends
+    the period."""
+    try:
+        if grace:
+            _send(process, signal.SIGTERM)
+            await _exit_of(process)
+    finally:
+        _send(process, signal.SIGKILL)
+        await _exit_of(process)
+        # asyncio closes a pipe only at the end of its output, which is never read.
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+async def _exit_of(process: Process) -> None:
+    """Wait until the program has ended. `wait` of asyncio also waits for the end of its unread output."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GROUP_SECONDS):
+            while process.returncode is None:  # noqa: ASYNC110 - asyncio has no event for it
+                await asyncio.sleep(0.01)
 
 
 async def output_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:

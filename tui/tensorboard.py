@@ -18,7 +18,7 @@ from typing import Any
 from tui.backends.interface import Backend
 from tui.domain.core.job import Job
 from tui.domain.spec.spec_format import format_of
-from tui.helper_program import output_lines, run_helper
+from tui.helper_program import end_group, output_lines, run_helper, start_program
 from tui.kinds.registry import kind_of
 
 NAME = "tensorboard"
@@ -27,7 +27,6 @@ FIRST_PORT, LAST_PORT = 6006, 6105
 """Ports tried if no port is requested; the first is TensorBoard's default."""
 READY_SECONDS = 120.0
 """Timeout of the start in seconds, because TensorBoard has many imports, and a busy machine is slow."""
-END_SECONDS = 5.0
 OUTPUT_LINES = 5
 GCS_READERS = ("gcsfs", "tensorflow")
 """Packages of which TensorBoard needs one to read gs:// itself."""
@@ -175,7 +174,7 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
     port = choose_port(port)
     words = ["--logdir", folder, "--host", HOST, "--port", str(port)]
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_program(
             program,
             *words,
             stdin=asyncio.subprocess.DEVNULL,
@@ -191,14 +190,7 @@ async def tensorboard(folder: str, port: int | None) -> AsyncIterator[Running]:
         await _answers(process, port, output)
         yield Running(f"http://localhost:{port}/", folder, process)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            async with asyncio.timeout(END_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await end_group(process)
         reading.cancel()
 
 

@@ -4,87 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from multiprocessing import get_context
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import grpc
-from google.protobuf import json_format
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-
 from tests.benchmarks.harness import Result, cost, memory_of
-from tests.benchmarks.hostile_bodies import MOST_MB, ill_typed
-from tests.benchmarks.hostile_vertex import message, methods
+from tests.waiting import until
 from tests.wire.fake_vertex import FixedEndpoint
-from tests.wire.kubernetes.backends import add, pytorch_job
-from tests.wire.kubernetes.control import client, emulator
-from tests.wire.kubernetes.told_server import kubeconfig, serving
+from tests.wire.kubernetes.told_server import kubeconfig
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend, ContextInfo, JobService, LogQuery
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LOCAL_PACE
-from tui.emulator.rpc.methods import Method, RawReply, grpc_handlers
 
 REPLIES = 500
-LARGEST = 1_000_000_000
-"""Bytes of the largest reply."""
+MOST_MB = 300
 JOB = "projects/p/locations/us-central1/customJobs/1"
-_NOT_JSON = (
-    b"null", b"{}", b"", b"NaN", b"[]", b'"x"', b"5", b"<html>Sign in</html>", b"[" * 60_000, b"{", b"\xff",
-    b'{"items": {}}', b'{"items": null}', b'{"kind": "List", "items": [null]}', b'{"items": [5, {}]}',
-)  # fmt: skip
-
-
-def _bomb() -> bytes:
-    """80 MB of JSON, compressed without holding them."""
-    packer, part = zlib.compressobj(1, wbits=31), b"0," * 100_000
-    pieces = [packer.compress(b'{"items": ['), *(packer.compress(part) for _ in range(400))]
-    return b"".join([*pieces, packer.compress(b"0]}"), packer.flush()])
-
-
-def http_reply(random: Random, size: int) -> Response:
-    """A reply over HTTP that is not what any caller asked for; some have `size` bytes."""
-
-    async def large() -> AsyncIterator[bytes]:
-        for _ in range(size // 1_000_000):
-            yield b"0," * 500_000
-
-    async def many() -> AsyncIterator[bytes]:
-        yield b'{"items":[{}'
-        for _ in range(100):
-            yield b",{}" * 100_000
-        yield b"]}"
-
-    json_type = {"content-type": "application/json"}
-    kind = random.random()
-    if kind < 0.03:
-        return StreamingResponse(large(), headers=json_type)
-    if kind < 0.06:
-        return Response(_bomb(), headers={**json_type, "content-encoding": "gzip"})
-    if kind < 0.09:
-        return Response(
-            b"x" * 99, headers={**json_type, "content-encoding": random.choice(["gzip", "br", "x"])}
-        )
-    if kind < 0.12:
-        return StreamingResponse(many(), headers=json_type)
-    code = random.choice([200] * 6 + [302, 206, 300, 404, 500, 503])
-    headers = {**json_type, **({"location": "https://login.example/"} if code == 302 else {})}
-    return Response(random.choice(_NOT_JSON), code, headers=headers)
 
 
 async def outcome(call: Callable[[], Awaitable[Any]]) -> str:
@@ -157,98 +104,6 @@ def calls_of(backend: Backend) -> list[Callable[[], Awaitable[Any]]]:
     ]  # fmt: skip
 
 
-def grpc_reply(method: Method, random: Random) -> Any:
-    """Bytes, or a message of the method's type with odd values."""
-    if random.random() < 0.2:
-        return RawReply(
-            random.choice([b"\x08", b"null", b"<html>", random.randbytes(50), b"\x0a\x00" * 100_000])
-        )
-    reply = method.response()
-    made = json.loads(json.dumps(message(method.response.DESCRIPTOR, random, random.choice([2, 4, 6])))
-                      .replace("\\ud800", "?"))  # fmt: skip
-    made.pop("nextPageToken", None)
-    try:
-        json_format.ParseDict(made, reply, ignore_unknown_fields=True)
-    except (ValueError, TypeError, AttributeError, json_format.ParseError):
-        return RawReply(b"")
-    return reply
-
-
-@dataclass(frozen=True)
-class Case:
-    """The reply in question: its number, and of the cluster the end of the path that it answers."""
-
-    seed: int
-    number: Any
-    """Shared with the process of the servers."""
-    path: Any
-
-    def random(self) -> Random:
-        """The choices of the servers for this reply."""
-        return Random(f"{self.seed} {self.number.value} {self.path.value}")
-
-
-async def vertex_services(case: Case, folder: str, ready: Event) -> None:
-    """Google's services over gRPC that reply by `case`."""
-    choices: dict[int, Random] = {}
-
-    def told(method: Method) -> Method:
-        async def unary(_request: Any) -> Any:
-            random = choices.setdefault(case.number.value, case.random())
-            return grpc_reply(method, random)
-
-        return replace(method, unary=unary)
-
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)])
-    server.add_generic_rpc_handlers(tuple(grpc_handlers([told(m) for m in await methods() if m.unary])))
-    server.add_insecure_port(f"unix:{folder}/s")
-    await server.start()
-    ready.set()
-    await server.wait_for_termination()
-
-
-async def storage_service(case: Case, folder: str, ready: Event) -> None:
-    """Cloud Storage that replies by `case`."""
-    good = {"kind": "storage#bucket", "name": "b", "location": "EU", "projectNumber": "1", "size": "5"}
-
-    async def answer(_request: Request) -> Response:
-        random = case.random()
-        if random.random() < 0.6:
-            return http_reply(random, LARGEST)
-        reply = ill_typed({**good, "items": [good, good], "permissions": ["a", "b"]}, random)
-        return Response(json.dumps(reply))
-
-    async with serving(answer) as url:
-        (Path(folder) / "url").write_text(url)
-        ready.set()
-        await asyncio.Future()
-
-
-async def cluster_service(case: Case, folder: str, ready: Event) -> None:
-    """The twin, with replies by `case` at one path."""
-    async with emulator(node_pools=[]) as running, client(running) as twin:
-        add(running, pytorch_job("good"))
-
-        async def answer(request: Request) -> Response:
-            path, query = request.url.path, dict(request.query_params)
-            if path.endswith(case.path.value.decode()):
-                return http_reply(case.random(), LARGEST)
-            if "watch" in query:
-                return Response("")
-            said = await twin.request(request.method, path, params=query, content=await request.body())
-            return JSONResponse(said.json(), said.status_code)
-
-        async with serving(answer) as url:
-            (Path(folder) / "url").write_text(url)
-            ready.set()
-            await asyncio.Future()
-
-
-def _serve(service: str, case: Case, folder: str, ready: Event) -> None:
-    servers = {"vertex": vertex_services, "storage": storage_service, "cluster": cluster_service}
-    asyncio.run(servers[service](case, folder, ready))
-
-
 @asynccontextmanager
 async def backend_of(target: str, storage: str) -> AsyncIterator[Backend]:
     """A console's backend of services at an address."""
@@ -258,34 +113,60 @@ async def backend_of(target: str, storage: str) -> AsyncIterator[Backend]:
         yield backend
 
 
-async def to_vertex(case: Case, count: int, folder: str) -> Counter[str]:
+class Cases:
+    """The folder through which the services learn which reply is due."""
+
+    def __init__(self, folder: str, seed: int, count: int) -> None:
+        self.folder, self.random, self.count = Path(folder), Random(seed), count
+        self._at, self._memory = 0.0, 0.0
+        self.costs: list[tuple[float, int, int]] = []
+        """Seconds and MB of each reply, with its number."""
+
+    @property
+    def address(self) -> str:
+        """The address of the services."""
+        return (self.folder / "address").read_text()
+
+    def due(self, number: int, path: str = "") -> None:
+        """Name the reply that is due; until the next one, its time and memory count."""
+        now, memory = time.perf_counter(), memory_of(field="VmHWM")
+        if number:
+            self.costs.append((round(now - self._at, 1), round(memory - self._memory), number - 1))
+        self._at, self._memory = now, memory
+        (self.folder / "new").write_text(f"{number} {path}")
+        (self.folder / "new").rename(self.folder / "case")
+
+
+async def to_vertex(cases: Cases) -> Counter[str]:
     """Replies over gRPC."""
-    outcomes, random = Counter[str](), Random(case.seed)
-    async with backend_of(f"unix:{folder}/s", "http://127.0.0.1:9") as backend:
+    outcomes, random = Counter[str](), cases.random
+    async with backend_of(cases.address, "http://127.0.0.1:9") as backend:
         calls = calls_of(backend)
-        for case.number.value in range(count):
+        for number in range(cases.count):
+            cases.due(number)
             outcomes[await outcome(random.choice(calls))] += 1
     return outcomes
 
 
-async def to_storage(case: Case, count: int, folder: str) -> Counter[str]:
+async def to_storage(cases: Cases) -> Counter[str]:
     """Replies of Cloud Storage: what is no bucket is an error."""
-    outcomes, random = Counter[str](), Random(case.seed)
-    async with backend_of("unix:/none", (Path(folder) / "url").read_text()) as backend:
+    outcomes, random = Counter[str](), cases.random
+    async with backend_of("unix:/none", cases.address) as backend:
         storage: Any = backend.services.storage
         calls: list[Callable[[], Awaitable[Any]]] = [
             lambda: storage.bucket("b"), storage.buckets, lambda: storage.allowed("b", ["a"]),
             lambda: storage.size_of("gs://b/x"), lambda: storage.create_bucket("b", "EU"),
         ]  # fmt: skip
-        for case.number.value in range(count):
+        for number in range(cases.count):
+            cases.due(number)
             said = await outcome(random.choice(calls))
             outcomes["FAILED a proxy's reply is 'none'" if said == "value NoneType" else said] += 1
     return outcomes
 
 
-async def to_cluster(case: Case, count: int, folder: str) -> Counter[str]:
+async def to_cluster(cases: Cases) -> Counter[str]:
     """Replies of an API server: a list that can't be read is never an empty list."""
-    outcomes, random = Counter[str](), Random(case.seed)
+    outcomes, random = Counter[str](), cases.random
     paths = [
         "/apis",
         "/apis/kubeflow.org/v1",
@@ -296,11 +177,11 @@ async def to_cluster(case: Case, count: int, folder: str) -> Counter[str]:
         "/good",
         "/events",
     ]
-    login = KubeconfigCluster(kubeconfig(Path(folder), (Path(folder) / "url").read_text()))
+    login = KubeconfigCluster(kubeconfig(cases.folder, cases.address))
     info = ContextInfo("gke", "", ("default",), watched=True)
-    for case.number.value in range(count):
+    for number in range(cases.count):
         at = random.choice(paths)
-        case.path.value = at.encode()
+        cases.due(number, at)
         watched = random.random() < 0.6
 
         async def read(watched: bool = watched) -> Any:
@@ -329,20 +210,26 @@ async def to_cluster(case: Case, count: int, folder: str) -> Counter[str]:
 
 async def main(service: str, count: int, seed: int) -> None:
     """Read the replies of one service, which has a process of its own, and print the outcomes."""
-    spawned = get_context("spawn")
-    case, ready = Case(seed, spawned.Value("i", 0), spawned.Array("c", 99)), spawned.Event()
     with tempfile.TemporaryDirectory(prefix="vx") as folder:
-        servers = spawned.Process(target=_serve, args=(service, case, folder, ready))
-        servers.start()
-        try:
-            assert await asyncio.to_thread(ready.wait, 60)
-            read = {"vertex": to_vertex, "storage": to_storage, "cluster": to_cluster}[service]
-            outcomes = await read(case, count, folder)
-        finally:
-            servers.kill()
-            servers.join()
+        cases = Cases(folder, seed, count)
+        cases.due(0)
+        child = [sys.executable, "-m", "tests.benchmarks.hostile_replies_child", service, str(seed), folder]
+        with subprocess.Popen(child, stderr=subprocess.DEVNULL) as servers:  # noqa: ASYNC220 - a moment
+            try:
+                await until((cases.folder / "address").exists, "the services")
+                read = {"vertex": to_vertex, "storage": to_storage, "cluster": to_cluster}[service]
+                outcomes = await read(cases)
+            finally:
+                servers.kill()
     print(
-        json.dumps({"outcomes": outcomes, "memory": memory_of(field="VmHWM"), "cpu_s": time.process_time()})
+        json.dumps(
+            {
+                "outcomes": outcomes,
+                "slowest": sorted(cases.costs)[-3:],
+                "memory": memory_of(field="VmHWM"),
+                "cpu_s": time.process_time(),
+            }
+        )
     )
 
 

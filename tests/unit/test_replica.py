@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import job, pool
+from tui.domain.core.job import infer_replicas
 from tui.domain.core.replica import (
     Replica,
     ReplicaGroup,
@@ -122,3 +123,8 @@ def test_a_replica_of_a_task_is_named_after_it() -> None:
     # One colour for a task, another for the next.
     assert replica_style(name) == replica_style(of_task("7", "workerpool1-3"))
     assert replica_style(name) != replica_style(of_task("8", "workerpool0-1"))
+
+
+def test_a_job_of_any_number_of_replicas_has_a_bounded_list() -> None:
+    groups = (ReplicaGroup("workerpool0", replicas=2**62), ReplicaGroup("workerpool1", replicas=2))
+    assert len(infer_replicas(groups, JobState.RUNNING, None)) == 10_002

@@ -36,7 +36,7 @@ class InvalidRequest(BackendError):
 def unexpected_reply(action: str, expected: str, content: bytes | str) -> Unavailable:
     """Return the error of a successful reply of another type than expected, with the reply's first bytes.
     `action` completes "Can't …"."""
-    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+    text = content[:240].decode("utf-8", "replace") if isinstance(content, bytes) else content
     return Unavailable(
         f"Can't {action}: the reply must be {expected}; it "
         + (f"begins with {text[:60]!r}." if text else "is empty."),

@@ -140,7 +140,9 @@ class ClusterConnection:
         except ValueError:
             reply = None
         if not isinstance(reply, dict):
-            raise unexpected_reply(action, "a JSON object", content)
+            # The traceback refers to this frame: it must not hold a large reply.
+            first, content = content[:240], b""
+            raise unexpected_reply(action, "a JSON object", first)
         return reply
 
     async def items(

@@ -273,7 +273,7 @@ def infer_replicas(
     dead = exit_codes(error)
     replicas = []
     for position, group in enumerate(groups):
-        for index in range(group.replicas):
+        for index in group.shown:
             replica_id = group.replica(index)
             own, code = state, None
             if replica_id in dead:
@@ -310,7 +310,7 @@ def logged_replicas(job: Job) -> list[str]:
     """Return the names of replicas in the job's log; a composite job's log has its tasks' replicas."""
     if not job.composite:
         return [replica.id for replica in job.replicas]
-    names = [group.replica(index) for group in job.groups for index in range(group.replicas)]
+    names = [group.replica(index) for group in job.groups for index in group.shown]
     return [of_task(task.id, name) for task in job.tasks if task.jobs for name in names]
 
 

@@ -13,6 +13,8 @@ from tui.domain.core.states import JobState
 
 _NAME = re.compile(r"(?P<group>.*?(?P<number>\d*))-(?P<index>\d+)", re.DOTALL)
 _OTHER = 1 << 30
+_MOST_SHOWN = 10_000
+"""Maximum number of replicas of a group that vxtui shows; a reply may name any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,11 @@ class ReplicaGroup:
     min_replicas: int | None = None
     """Minimum number of replicas while the job runs; `None` if the service sets no bounds."""
     max_replicas: int | None = None
+
+    @property
+    def shown(self) -> range:
+        """The indexes of the replicas that vxtui shows."""
+        return range(min(self.replicas, _MOST_SHOWN))
 
     def replica(self, index: int) -> str:
         """Return the name of the replica with this index."""

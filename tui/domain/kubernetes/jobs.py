@@ -352,7 +352,7 @@ def _failures(
     own = [failure for failure in present if not replaced.leaves(failure)]
     if owner.kind not in _SCALED_AWAY:
         return [*own, *replaced.failures]
-    here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
+    here = {f"{part.group.name}-{index}" for part in parts for index in part.group.shown}
     # A replica with an index above the job's present size will not run again.
     return [*own, *(failure for failure in replaced.failures if failure.replica in here)]
 

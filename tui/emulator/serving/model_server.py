@@ -20,6 +20,7 @@ from tui.emulator.serving.container_log import ContainerLog
 from tui.emulator.serving.environment import MARK
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.serving.http_client import Answer, HttpClient, ServerUnreachable
+from tui.helper_program import end_group, start_program
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ CHECK_SECONDS = 10.0
 """Seconds between health checks of a healthy server, and the maximum wait for their response."""
 FIRST_CHECKS = (0.02, 0.5)
 """Seconds between the checks of a starting server, doubled from the first value to the second."""
+END_SECONDS = 5.0
+"""Seconds in which a guard ends once the server's processes have had their grace period."""
 RESTARTS = (0.5, 30.0)
 """Seconds before an ended server restarts, doubled from the first value to the second."""
 _ROOT = Path(__file__).resolve().parents[3]
@@ -118,9 +121,7 @@ class ModelServer:
         (plan, port), pipe = self._plan(), asyncio.subprocess.PIPE
         # Inherit nothing from the emulator's environment: models must not see the user's credentials.
         env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
-        process = await asyncio.create_subprocess_exec(
-            *_GUARD, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", start_new_session=True, env=env
-        )
+        process = await start_program(*_GUARD, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", env=env)
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         copies = [
             asyncio.create_task(self._log.copy(process.stdout, "stdout")),
@@ -139,15 +140,20 @@ class ModelServer:
             self._healthy = False
             checks.cancel()
             self._client.close()
-            await asyncio.shield(asyncio.ensure_future(self._end(process)))
+            await asyncio.shield(asyncio.ensure_future(self._end(process, plan.grace + END_SECONDS)))
             for copy in copies:
                 copy.cancel()
 
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
+    async def _end(self, process: asyncio.subprocess.Process, seconds: float) -> None:
+        """Let the guard end the server within `seconds`."""
         assert process.stdin is not None
         process.stdin.close()
-        await process.wait()
-        if process.returncode is not None and process.returncode < 0:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await process.wait()
+        if process.returncode is None:
+            await end_group(process, grace=False)
+        if process.returncode is None or process.returncode < 0:
             # The guard was killed and ended nothing.
             await asyncio.to_thread(end_processes, self._place)
 

@@ -23,6 +23,7 @@ from typing import Any
 from tui.domain.core.exec_frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.process_tree import Proc
+from tui.helper_program import start_program
 
 START = Path(__file__).with_name("start.py")
 SHELL_VARIABLE = "VXTUI_SHELL"
@@ -88,12 +89,10 @@ class ReplicaProgram:
         mark = secrets.token_hex(8)
         env = {**place.environment, **more, SHELL_VARIABLE: mark}
         words = [sys.executable, "-I", "-S", str(START), *argv]
-        options: dict[str, Any] = {"env": env, "cwd": place.folder, "start_new_session": True}
+        options: dict[str, Any] = {"env": env, "cwd": place.folder}
         if terminal is None:
             pipe = asyncio.subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=pipe, stdout=pipe, stderr=pipe, **options
-            )
+            process = await start_program(*words, stdin=pipe, stdout=pipe, stderr=pipe, **options)
             program = cls(place, process, mark)
             assert process.stdout and process.stderr
             program._outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
@@ -102,9 +101,7 @@ class ReplicaProgram:
         master, slave = pty.openpty()
         try:
             _set_size(master, *terminal)
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=slave, stdout=slave, stderr=slave, **options
-            )
+            process = await start_program(*words, stdin=slave, stdout=slave, stderr=slave, **options)
         except BaseException:
             os.close(master)
             raise

@@ -9,6 +9,7 @@ from array import array
 from pathlib import Path
 
 from tui.domain.log.pattern import Pattern
+from tui.helper_program import end_group, start_program
 
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
 """Syntax that the two engines may interpret differently: flags, properties, nested sets and others"""
@@ -71,7 +72,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
     """Run ripgrep. Return its exit code: 0 for a match, 1 for no match, and any other code for an error."""
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
@@ -85,5 +86,4 @@ async def _run(arguments: list[str], into: array[int] | None) -> int:
         return await process.wait()
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            await end_group(process, grace=False)

@@ -22,6 +22,8 @@ from tui.widgets.state import state_content
 SEP = "   "
 NAME = 40
 """Maximum number of characters of a job's name in its title."""
+_MOST_ACCELERATORS = 64
+"""Maximum number of accelerators of a machine that have cells."""
 OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
 """Measures with one figure per replica."""
 
@@ -97,7 +99,7 @@ def _rows(
 ) -> tuple[tuple[HeatRow, ...], dict[str, tuple[HeatCell, ...]]]:
     rows, spots = [], {}
     for group in groups:
-        for index in range(group.replicas):
+        for index in group.shown:
             replica = group.replica(index)
             names = [""]
             if group.accelerator_count and measure not in OF_MACHINE:
@@ -113,6 +115,7 @@ def _rows(
 
 def accelerator_names(count: int, reported: Sequence[str]) -> list[str]:
     """Return the names of a machine's accelerators: reported names, or numbers."""
+    count = min(count, _MOST_ACCELERATORS)
     missing = (str(n) for n in range(count) if str(n) not in reported)
     names = [*reported, *(name for name, _ in zip(missing, range(count - len(reported)), strict=False))]
     return sorted(names, key=lambda name: (len(name), name))
