@@ -178,3 +178,12 @@ async def test_values_of_wrong_types_are_refused() -> None:
 async def test_a_search_for_values_that_are_an_internal_error() -> None:
     every = [(obj, path, odd) for obj in OBJECTS for path in places(obj) for odd in ODD]
     assert await errors_of(random.Random(1).sample(every, min(len(every), 4000))) == []
+
+
+async def test_metadata_of_a_type_without_a_schema_is_checked() -> None:
+    url = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/n/status?fieldManager=t"
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": 5}
+    async with emulator(node_pools=[]) as running, client(running) as http:
+        media = {"Content-Type": "application/apply-patch+yaml"}
+        reply = await http.patch(url, content=json.dumps(body), headers=media)
+    assert reply.status_code == 400 and ".metadata: expected map, got &{5}" in reply.json()["message"]

@@ -148,3 +148,13 @@ async def test_an_ill_typed_object_hides_only_itself(between: Between) -> None:
         assert "good" in names and len(names) > 100
         assert isinstance(page.error, BackendError)
         assert "without a name (TypeError: it must have a name)" in page.error.message
+
+
+async def test_an_object_without_a_name_is_no_job(between: Between) -> None:
+    add(between.running, pytorch_job("good"))
+    async with between.opened() as backend:
+        jobs = backend.services.jobs["pytorch_job"]
+        (job,) = await jobs.find("good")
+        between.at, between.bad = "/good", Response("{}")
+        with pytest.raises(BackendError, match="must be an object with a name"):
+            await jobs.spec(job.name)

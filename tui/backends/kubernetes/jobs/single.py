@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from tui.backends.errors import BackendError, NotFound
+from tui.backends.errors import BackendError, NotFound, unexpected_reply
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType, pod_label
 from tui.backends.kubernetes.fields import items, mapping
@@ -56,6 +57,8 @@ class SingleReader:
             except NotFound as error:
                 lost = lost or error
                 continue
+            if not at(obj, "metadata", "name"):
+                raise unexpected_reply(action, "an object with a name", json.dumps(obj))
             return of, {"apiVersion": of.api_version, "kind": of.kind, **obj}
         raise lost or NotFound(f"The cluster has no {self._workload.kind}.")
 

@@ -53,11 +53,16 @@ def check_patched(resource: ApiResource, obj: Obj) -> None:
 
 def check_applied(resource: ApiResource, obj: Obj) -> None:
     """Check that the fields of an apply patch have the types of the schema. Raises BadRequest."""
-    for problem in type_problems(obj, types.schema(resource)):
+    schema = types.schema(resource)
+    wrong = [f".{problem.field}: {problem.message}" for problem in type_problems(obj, schema)]
+    # Some types have no schema of the metadata.
+    if not isinstance(obj["metadata"], dict):
+        wrong.append(f".metadata: expected map, got &{{{obj['metadata']}}}")
+    for problem in wrong:
         meta = fields(obj, "metadata")
         target = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {resource.api_version}"
         head = f"failed to create typed patch object ({target}, Kind={resource.kind})"
-        raise BadRequest(f"{head}: .{problem.field}: {problem.message}")
+        raise BadRequest(f"{head}: {problem}")
 
 
 def _type_errors(resource: ApiResource, obj: Obj) -> Iterator[str]:
