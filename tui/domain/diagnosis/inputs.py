@@ -121,7 +121,7 @@ def entry_line(index: int, entry: Mapping[str, Any], only: str = "") -> LogLine 
     stack = "\n".join(str(fields[key]) for key in _STACKS if isinstance(fields.get(key), str) and fields[key])
     if stack and stack not in text:
         text = f"{text}\n{stack}"
-    if not text:
+    if not text and not any(isinstance(fields.get(key), str) for key in _TEXTS):
         if fields is entry and not replica and "timestamp" not in entry:
             return None
         text = " ".join(

@@ -39,6 +39,23 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class NewLine:
+    """A line that neither a good run nor the other replicas print. A higher `score` tells more."""
+
+    line: LogLine
+    score: float
+
+    def json(self) -> dict[str, Any]:
+        """Return the documented JSON shape."""
+        return {
+            "replica": self.line.replica,
+            "line": self.line.index,
+            "text": clip(plain(self.line.text), MOST_SHOWN),
+            "score": round(self.score, 2),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Why a run failed. `cause` is "" if the cause is unknown; `line` is `None` if no line shows it."""
 
@@ -60,6 +77,8 @@ class Verdict:
     cascade: Sequence[Shown] = ()
     cascaded: int = 0
     """Number of consequences of the failure."""
+    new: Sequence[NewLine] = ()
+    """Lines by rank, at most five; empty if nothing failed."""
 
     @property
     def sure(self) -> bool:
@@ -69,15 +88,15 @@ class Verdict:
     def at_indexes(self, indexes: Sequence[int]) -> Verdict:
         """Return the verdict for a log that was read in another order: `indexes` has each line's index."""
 
-        def moved(shown: Shown) -> Shown:
-            line = shown.line
-            return replace(shown, line=replace(line, index=indexes[line.index])) if line.index >= 0 else shown
+        def moved(line: LogLine) -> LogLine:
+            return replace(line, index=indexes[line.index]) if line.index >= 0 else line
 
         return replace(
             self,
             line=indexes[self.line] if self.line is not None else None,
-            evidence=[moved(shown) for shown in self.evidence],
-            cascade=[moved(shown) for shown in self.cascade],
+            evidence=[replace(shown, line=moved(shown.line)) for shown in self.evidence],
+            cascade=[replace(shown, line=moved(shown.line)) for shown in self.cascade],
+            new=[replace(shown, line=moved(shown.line)) for shown in self.new],
         )
 
     def json(self) -> dict[str, Any]:
@@ -96,4 +115,5 @@ class Verdict:
             "evidence": [shown.json() for shown in self.evidence],
             "cascade": [shown.json() for shown in self.cascade],
             "cascaded": self.cascaded,
+            "new": [shown.json() for shown in self.new],
         }

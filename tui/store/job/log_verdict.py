@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tui.backends.interface import Backend, LogQuery
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.diagnosis.decide import decide
 from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.novelty import Novelty, with_new
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import Rules
@@ -24,13 +25,17 @@ PART = 250
 """Number of lines that are judged at once, so that a screen stays quick."""
 
 
-async def judge(job: Job, parts: Iterable[Sequence[LogLine]], rules: Rules) -> Verdict:
-    """Return why a job failed, from its log in small parts."""
-    reader, facts = Reader(rules), facts_of(job)
+async def judge(
+    job: Job, parts: Iterable[Sequence[LogLine]], rules: Rules, good: Collection[str] = ()
+) -> Verdict:
+    """Return why a job failed, from its log in small parts. `good` has the templates of a run that
+    succeeded."""
+    reader, novelty, facts = Reader(rules), Novelty(), facts_of(job)
     for lines in parts:
         reader.read(lines)
+        novelty.read(lines)
         await asyncio.sleep(0)
-    return decide(with_message(reader, facts), facts, rules)
+    return with_new(decide(with_message(reader, facts), facts, rules), novelty, good)
 
 
 async def read_lines(

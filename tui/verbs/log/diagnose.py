@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -14,10 +14,11 @@ from tui.config.paths import config_dir
 from tui.domain.diagnosis.decide import decide
 from tui.domain.diagnosis.inputs import BATCH, MOST_TEXT, NoLog, array_lines, in_time, job_facts, text_lines
 from tui.domain.diagnosis.line import JobFacts, LogLine
+from tui.domain.diagnosis.novelty import Novelty, with_new
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
 from tui.domain.diagnosis.rules import RuleError, Rules, shipped_rules
-from tui.domain.diagnosis.verdict import RETRY, Verdict
+from tui.domain.diagnosis.verdict import RETRY, NewLine, Shown, Verdict
 from tui.domain.document.decoding import decode_json
 from tui.interrupts import ending_at_once
 from tui.store.log.text_input import STDIN, TextInput
@@ -43,8 +44,16 @@ _BLANK = "\ufeff \t\r\n"
     metavar="FILE",
     help="The service's report on the run in a FILE: {state, error, error_code, replicas}.",
 )
+@click.option(
+    "--good",
+    "good_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The log of a run that succeeded, whose lines are not new. [default: that of the last job of this "
+    "name]",
+)
 @verb(READS)
-async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
+async def diagnose(run: Run, source: str, job_file: Path | None, good_file: Path | None) -> int:
     """Say why a run failed: the first cause, its replica and line, whether to retry, and the next step.
 
     JOB is a job of the context. A path that exists is a FILE: plain text, JSON lines, or what `gcloud logging
@@ -53,12 +62,13 @@ async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
     rules = own_rules()
     path = STDIN if source == "-" else Path(source)
     unit = "entry"
+    good = None if good_file is None else good_lines(good_file)
     if source == "-" or path.exists():
         facts = _facts(job_file)
         try:
             with ending_at_once():
                 lines = log_lines(path, facts)
-                verdict = diagnose_lines(lines, facts, rules)
+                verdict = diagnose_lines(lines, facts, rules, good or ())
             unit = "entry" if isinstance(lines, list) else "line"
         except (OSError, NoLog) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or error
@@ -66,7 +76,7 @@ async def diagnose(run: Run, source: str, job_file: Path | None) -> int:
     else:
         from tui.verbs.log.diagnosis import verdict_of_reference
 
-        verdict = await verdict_of_reference(run, source, rules)
+        verdict = await verdict_of_reference(run, source, rules, good)
     if run.json:
         print_json(verdict.json())
     else:
@@ -94,14 +104,30 @@ def _facts(path: Path | None) -> JobFacts:
         raise VerbFailure(f"--job {path} can't be read: {reason}.") from error
 
 
+def good_lines(path: Path) -> set[str]:
+    """Return the templates of the lines of a run that succeeded. Raises VerbFailure."""
+    novelty = Novelty()
+    try:
+        with ending_at_once():
+            lines = iter(log_lines(path, JobFacts()))
+            while batch := list(islice(lines, BATCH)):
+                novelty.read(batch)
+    except (OSError, NoLog) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or error
+        raise VerbFailure(f"--good {path} can't be read: {reason}.") from error
+    return novelty.templates()
+
+
 def diagnose_file(path: Path, facts: JobFacts, rules: Rules) -> Verdict:
     """Diagnose a file. Raises OSError, NoLog."""
     return diagnose_lines(log_lines(path, facts), facts, rules)
 
 
-def diagnose_lines(lines: list[LogLine] | Iterator[LogLine], facts: JobFacts, rules: Rules) -> Verdict:
-    """Diagnose the lines of a file. Raises OSError, NoLog."""
-    reader = Reader(rules)
+def diagnose_lines(
+    lines: list[LogLine] | Iterator[LogLine], facts: JobFacts, rules: Rules, good: Collection[str] = ()
+) -> Verdict:
+    """Diagnose the lines of a file. `good` has the templates of a good run. Raises OSError, NoLog."""
+    reader, novelty = Reader(rules), Novelty()
     first = lines if isinstance(lines, list) else list(islice(lines, MOST_SORTED))
     rest = iter(()) if isinstance(lines, list) else lines
     indexes: list[int] = []
@@ -113,7 +139,8 @@ def diagnose_lines(lines: list[LogLine] | Iterator[LogLine], facts: JobFacts, ru
     ordered_lines = chain(first, rest)
     while batch := list(islice(ordered_lines, BATCH)):
         reader.read(batch)
-    verdict = decide(with_message(reader, facts), facts, rules)
+        novelty.read(batch)
+    verdict = with_new(decide(with_message(reader, facts), facts, rules), novelty, good)
     return verdict.at_indexes(indexes) if indexes else verdict
 
 
@@ -205,12 +232,17 @@ def print_verdict(verdict: Verdict, unit: str) -> None:
         out(f"  retry       {RETRY[verdict.retry]}")
     if verdict.next:
         out(f"  next step   {verdict.next}")
-    for title, lines in (("evidence", verdict.evidence), ("led to", verdict.cascade)):
-        for at, shown in enumerate(lines):
-            mark = "▸" if shown.role == "root" else " "
-            text = shown.json()["text"]
-            number = shown.line.index + 1 or ""
-            out(f"  {title if at == 0 else '':<10}{mark} {number:>6}  {shown.line.replica}  {text}")
+    _print_lines("evidence", verdict.evidence)
+    _print_lines("led to", verdict.cascade)
     if verdict.cascaded > len(verdict.cascade):
         out(f"  {'':<11} and {verdict.cascaded - len(verdict.cascade)} more lines")
+    if not verdict.rule:
+        _print_lines("new in log", verdict.new)
     sys.stdout.flush()
+
+
+def _print_lines(title: str, lines: Sequence[Shown | NewLine]) -> None:
+    for at, shown in enumerate(lines):
+        mark = "▸" if isinstance(shown, Shown) and shown.role == "root" else " "
+        number, text = shown.line.index + 1 or "", shown.json()["text"]
+        out(f"  {title if at == 0 else '':<10}{mark} {number:>6}  {shown.line.replica}  {text}")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from tui.backends.interface import Backend, BackendError
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.novelty import Novelty
 from tui.domain.diagnosis.rules import Rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
@@ -16,12 +20,19 @@ from tui.verbs.log.waiting import with_reasons
 from tui.verbs.run import Run, find_job
 
 
-async def verdict_of_reference(run: Run, reference: str, rules: Rules) -> Verdict:
-    """Return why the job with this id or name failed."""
+async def verdict_of_reference(
+    run: Run, reference: str, rules: Rules, good: Collection[str] | None = None
+) -> Verdict:
+    """Return why the job with this id or name failed. `good` has the templates of a run that succeeded; by
+    default those of the last job of the same name that succeeded."""
     async with run.backend() as backend:
         listed = await find_job(backend, reference)
         job = await with_reasons(backend, await backend.job_service(listed.name).get(listed.name))
-        return waiting_verdict(job) or await verdict_of(backend, job, rules)
+        if (waiting := waiting_verdict(job)) is not None:
+            return waiting
+        if good is None:
+            good = await good_templates(backend, job)
+        return await verdict_of(backend, job, rules, good)
 
 
 def waiting_verdict(job: Job) -> Verdict | None:
@@ -32,14 +43,30 @@ def waiting_verdict(job: Job) -> Verdict | None:
     return Verdict(" ".join(job.waiting), "none", next=step, confidence=1.0)
 
 
-async def verdict_of(backend: Backend, job: Job, rules: Rules) -> Verdict:
-    """Return why a job failed, from its service and the log of every replica."""
+async def good_templates(backend: Backend, job: Job) -> set[str]:
+    """Return the templates of the log of the last job of the same name that succeeded, none without one."""
+    novelty = Novelty()
+    with suppress(BackendError):
+        same = [
+            other
+            for other in await backend.find_jobs(job.display_name)
+            if other.state is JobState.SUCCEEDED and other.kind == job.kind and other.logged_as
+        ]
+        if same:
+            last = max(same, key=lambda other: other.end_time or datetime.min.replace(tzinfo=UTC))
+            novelty.read(await read_lines(backend, last))
+    return novelty.templates()
+
+
+async def verdict_of(backend: Backend, job: Job, rules: Rules, good: Collection[str] = ()) -> Verdict:
+    """Return why a job failed, from its service and the log of every replica. `good` has the templates of a
+    run that succeeded."""
     lines: list[LogLine] = []
     if job.logged_as and asks_the_log(job):
         # If the log can't be read, the service's own error is known.
         with suppress(BackendError):
             lines = await read_lines(backend, job)
-    return await judge(job, in_parts(lines), rules)
+    return await judge(job, in_parts(lines), rules, good)
 
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:

@@ -1,0 +1,216 @@
+"""What is new in a log, without rules: the lines that neither a good run nor the other replicas print.
+
+A line's key is its text without digits, taken from a whole batch at once. Only a line whose key is rare is
+read closely: its template masks every word with a digit, and counts per replica.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from tui.domain.core.log_entry import SERVICE
+from tui.domain.diagnosis.inputs import BATCH
+from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.stream import parts, untagged
+from tui.domain.diagnosis.verdict import NewLine, Verdict
+
+MOST_SHOWN = 5
+"""Number of new lines that a ranking has."""
+COMMON = 100
+"""Number of lines of a key from which it is common: none of them is new."""
+FIRST_CLOSE, MOST_CLOSE = 10_000, 100
+"""Number of rare lines that are read closely at first, and of each batch: its last ones."""
+MOST_KEYS = 50_000
+"""Number of keys whose template is known without masking."""
+MOST_TEMPLATES, MOST_OF_REPLICA = 40_000, 3_000
+"""Number of templates that are saved of all replicas, and of each: its newest ones."""
+LONGEST = 400
+"""Number of characters of a line that make its key: its first and last ones."""
+NEAR = 4
+"""Number of a replica's lines between two new lines of the same block."""
+_MASKED = re.compile(r"[^\s\"'(),=\[\]]*\d[^\s\"'(),=\[\]]*|\b[a-f]{8,}\b")
+_EXCEPTION = re.compile(
+    r"(?:^|[\s:])(?:[a-z_][\w.]*\.)?(?:[A-Z]\w*)?(?:Error|Exception|Exit|Interrupt|Exhausted|Fault|Failure)"
+    r"(?:: |:?$)"
+    r"|^(?:[a-z_]\w*\.)+[A-Z]\w+(?:: |$)|^\w+: error: |\bOut of memory\b|\bCheck failed\b|\bKilled\b"
+    r"|\b(?:panic(?:ked)?|terminate called|core dumped|Segmentation fault|Bus error|FATAL|fatal error)\b"
+)
+_ERROR = re.compile(
+    r"error|fail|fatal|abort|kill|denied|refused|time[d ]?-?out|cannot|can't|unable|not found|no such|invalid"
+    r"|exceed|corrupt|lost|full|missing|exit|Xid|terminat|unrecognized|unexpected|undefined",
+    re.IGNORECASE,
+)
+_TEARDOWN = re.compile(
+    r"\bpeer\b|ChildFailedError|CalledProcessError|shut down|SIGTERM|closing signal|Broken pipe"
+    r"|Connection (?:reset|closed|refused)"
+)
+_HANDLED = re.compile(r"\bcaught\b|\bskip|retr(?:y|i)|\bignor|\bWARN", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Template:
+    """The lines of a replica that differ in masked words only."""
+
+    masked: str
+    last: LogLine
+    indented: bool
+    order: int = 0
+    """Number of the replica's lines before the last one."""
+    ordinary: int = 0
+    """Number of the replica's lines before the last one whose template was not new."""
+    count: int = 0
+
+
+class Novelty:
+    """Reads batches of lines; `new` ranks what is new in them."""
+
+    def __init__(self) -> None:
+        self._close = FIRST_CLOSE
+        self._common: set[bytes] = set()
+        self._keys: dict[tuple[str, bytes], _Template] = {}
+        self._replicas: defaultdict[str, dict[str, _Template]] = defaultdict(dict)
+        self._templates = 0
+        self._lines: Counter[str] = Counter()
+        self._new: Counter[str] = Counter()
+        """Number of each replica's lines whose template was new."""
+
+    def read(self, lines: Sequence[LogLine]) -> None:
+        """Read lines that follow those read before."""
+        for begin in range(0, len(lines), BATCH):
+            self._read(lines[begin : begin + BATCH])
+
+    def _read(self, lines: Sequence[LogLine]) -> None:
+        if any("\n" in line.text for line in lines):
+            lines = [part for line in lines for part in _split(line)]
+        half = LONGEST // 2
+        texts = [
+            text if len(text := line.text) <= LONGEST else f"{text[:half]}{text[-half:]}" for line in lines
+        ]
+        names = [line.replica for line in lines]
+        keys = "\n".join(texts).encode("utf-8", "replace").translate(None, b"0123456789").split(b"\n")
+        common = self._common
+        rare = [at for at, key in enumerate(keys) if key not in common]
+        self._close += MOST_CLOSE
+        begin = 0
+        for at in rare[-self._close :]:
+            self._lines.update(names[begin:at])
+            begin = at
+            self._count(lines[at], keys[at])
+        self._lines.update(names[begin:])
+        self._close = max(0, self._close - len(rare))
+
+    def _count(self, line: LogLine, key: bytes) -> None:
+        """Count a line whose key is rare."""
+        name = line.replica
+        found = self._keys.get((name, key))
+        if found is None:
+            found = self._template(line)
+            if len(self._keys) >= MOST_KEYS:
+                self._keys.clear()
+            self._keys[name, key] = found
+        found.count += 1
+        found.last, found.order = line, self._lines[name]
+        found.ordinary = found.order - self._new[name]
+        if found.count >= COMMON:
+            self._common.add(key)
+
+    def _template(self, line: LogLine) -> _Template:
+        """Return the template of a line, a new one if the replica has not printed it before."""
+        templates = self._replicas[line.replica]
+        body = _telling(line.text)
+        masked = _MASKED.sub("#", body[:LONGEST]).strip()
+        found = templates.get(masked)
+        if found is None:
+            self._new[line.replica] += 1
+            found = templates[masked] = _Template(masked, line, body[:1] in " \t")
+            if len(templates) > MOST_OF_REPLICA or self._templates >= MOST_TEMPLATES:
+                del templates[next(iter(templates))]
+            else:
+                self._templates += 1
+        return found
+
+    def templates(self) -> set[str]:
+        """Return the templates of all replicas."""
+        return {masked for templates in self._replicas.values() for masked in templates}
+
+    def new(self, good: Collection[str] = ()) -> list[NewLine]:
+        """Return the lines that tell most, the first the most. `good` has the templates of a good run."""
+        blocks = self._blocks(good)
+        tops = [max(block, key=lambda pair: pair[0]) for block in blocks]
+        ranked: list[tuple[float, _Template]] = []
+        known: set[str] = set()
+        # Of the errors that nothing follows, the first ones are the likely cause of the others.
+        bonus = 1.5
+        for score, found in sorted(tops, key=lambda pair: pair[1].last.index):
+            if found.masked in known:
+                continue
+            known.add(found.masked)
+            if score > 0:
+                early = bonus if score > 2 else 0.0
+                bonus = max(0.0, bonus - 0.5) if score > 2 else bonus
+                ranked.append((score + early, found))
+        if ranked:
+            # The other lines of the best line's block tell more than the best ones of weak blocks.
+            best = max(ranked, key=lambda pair: pair[0])[1]
+            block = next(block for block in blocks if any(found is best for _, found in block))
+            ranked += [
+                (score, found)
+                for score, found in block
+                if score >= 1 and found.masked not in known and not found.indented
+            ]
+        ranked = sorted(ranked, key=lambda pair: -pair[0])[:MOST_SHOWN]
+        return [NewLine(found.last, score) for score, found in ranked]
+
+    def _blocks(self, good: Collection[str]) -> list[list[tuple[float, _Template]]]:
+        """Return the new templates with their scores. A block has those whose lines stand together."""
+        holders: Counter[str] = Counter()
+        for templates in self._replicas.values():
+            holders.update(templates.keys())
+        blocks: list[list[tuple[float, _Template]]] = []
+        # The platform's own lines repeat what the replicas print.
+        for name in [name for name in self._replicas if name != SERVICE] or list(self._replicas):
+            order = -NEAR - 1
+            for found in sorted(self._replicas[name].values(), key=lambda template: template.order):
+                if found.masked in good or not found.masked or found.count >= COMMON:
+                    continue
+                if found.order - order > NEAR:
+                    blocks.append([])
+                order = found.order
+                blocks[-1].append((self._score(found, holders[found.masked]), found))
+        return blocks
+
+    def _score(self, found: _Template, holders: int) -> float:
+        """Return how much a new template tells: an error of one replica that prints nothing ordinary after it
+        tells the most."""
+        score = 2 - math.log2(holders)
+        if _EXCEPTION.search(found.masked):
+            score += 3
+        elif _ERROR.search(found.masked):
+            score += 1.5
+        score -= 2 * (_TEARDOWN.search(found.masked) is not None) + 2 * found.indented
+        score -= 1.5 * (_HANDLED.search(found.masked) is not None)
+        score += 0.5 * (found.last.severity >= 500)
+        name = found.last.replica
+        after = self._lines[name] - self._new[name] - found.ordinary
+        return score - 0.5 * math.log2(1 + max(0, after))
+
+
+def with_new(verdict: Verdict, novelty: Novelty, good: Collection[str] = ()) -> Verdict:
+    """Return the verdict with the lines that are new. `good` has the templates of a run that succeeded."""
+    return verdict if verdict.family == "none" else replace(verdict, new=novelty.new(good))
+
+
+def _split(line: LogLine) -> list[LogLine]:
+    return [
+        LogLine(line.index, line.time, line.replica, line.severity, text) for text in line.text.split("\n")
+    ]
+
+
+def _telling(text: str) -> str:
+    """Return the part of a line between carriage returns that tells most, without the tag of its rank."""
+    bodies = [untagged(part)[1] for part in parts(text)] or [text]
+    return next((body for body in bodies if _EXCEPTION.search(body)), bodies[-1])
