@@ -51,10 +51,13 @@ class Night:
             parse_rules([rule or AlertRule(list(when), [])]),
             self.clock,
             since=NOON,
-            on_alert=self.alerts.append,
+            on_alert=self._on_alert,
             monotonic=self.clock.monotonic,
             **options,
         )
+
+    async def _on_alert(self, alert: ConfirmedAlert) -> None:
+        self.alerts.append(alert)
 
     async def round(self, *, seconds: float = 60) -> None:
         self.clock.on(seconds=seconds)

@@ -68,6 +68,9 @@ class AlertRule:
     quiet: str = ""
     """Local time without messages, e.g. `22:00-07:00`. Alerts of that time are sent at its end."""
 
+    then: Literal["", "cancel"] = ""
+    """`cancel` also cancels the job, if `may_cancel` names its context and this machine launched it."""
+
     def __post_init__(self) -> None:
         for condition in self.when:
             parse_condition(condition)
@@ -107,6 +110,9 @@ class GuardSettings:
     channels: list[AlertChannel] = field(default_factory=list)
 
     alerts: list[AlertRule] = field(default_factory=list)
+
+    may_cancel: list[str] = field(default_factory=list)
+    """Contexts in which rules cancel jobs. Elsewhere an alert tells that the rule would cancel the job."""
 
     heartbeat_url: str = ""
     """Address that the guard requests every minute while it can read all its contexts, for a service that

@@ -38,7 +38,7 @@ async def _run() -> None:
     record = GuardRecord(record_file(state_dir()))
     try:
         backends = {context.name: (context, open_backend(context, settings)) for context in contexts}
-        watching = asyncio.create_task(GuardService(guard, backends, record, state_dir(), now).run())
+        watching = asyncio.create_task(GuardService(settings, backends, record, state_dir(), now).run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, watching.cancel)
         await asyncio.wait({watching})
         if not watching.cancelled():

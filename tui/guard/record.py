@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from tui.domain.guard.conditions import AlertCondition
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -18,6 +20,10 @@ CREATE TABLE IF NOT EXISTS alert (
 CREATE TABLE IF NOT EXISTS delivery (
   alert INTEGER NOT NULL REFERENCES alert ON DELETE CASCADE, channel TEXT NOT NULL, due REAL NOT NULL,
   tries INTEGER NOT NULL DEFAULT 0, sent REAL, error TEXT NOT NULL DEFAULT '', PRIMARY KEY (alert, channel)
+);
+CREATE TABLE IF NOT EXISTS cancel (
+  alert INTEGER PRIMARY KEY, context TEXT NOT NULL, job TEXT NOT NULL, condition TEXT NOT NULL,
+  max REAL NOT NULL, sent REAL, ended REAL, note TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS due_deliveries ON delivery (due) WHERE sent IS NULL;
 """
@@ -52,6 +58,24 @@ class DeliveryRecord:
     error: str
     """Error of the last attempt; "" if there is none."""
     sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRecord:
+    """A cancellation that a rule asks for."""
+
+    alert: int
+    context: str
+    job: str
+    """Full resource name of the job."""
+    condition: AlertCondition
+    """The condition, which must still hold right before the call."""
+    sent: datetime | None
+    """Time of the call; `None` before it."""
+    ended: bool
+    """Whether the cancellation has taken effect or was given up."""
+    note: str
+    """What became of it, as a sentence; "" while nothing has."""
 
 
 class GuardRecord:
@@ -94,9 +118,11 @@ class GuardRecord:
         *,
         title: str,
         body: str,
-        due: dict[str, datetime],
+        due: Mapping[str, datetime],
+        cancel: AlertCondition | None = None,
     ) -> bool:
-        """Store an alert with its deliveries, by channel with the time when each is due.
+        """Store an alert with its deliveries, by channel with the time when each is due, and with a
+        cancellation of the job while the condition `cancel` holds.
 
         Return False, and store nothing, if an alert of this key is stored already.
         """
@@ -109,6 +135,11 @@ class GuardRecord:
                 return False
             rows = [(cursor.lastrowid, channel, moment.timestamp()) for channel, moment in due.items()]
             self._db.executemany("INSERT INTO delivery (alert, channel, due) VALUES (?, ?, ?)", rows)
+            if cancel is not None:
+                self._db.execute(
+                    "INSERT INTO cancel (alert, context, job, condition, max) VALUES (?, ?, ?, ?, ?)",
+                    (cursor.lastrowid, context, job, cancel.name, cancel.limit),
+                )
             self._db.execute("DELETE FROM delivery WHERE alert IN (SELECT id FROM alert WHERE at < ?)",
                              ((at - KEEP).timestamp(),))  # fmt: skip
             self._db.execute("DELETE FROM alert WHERE at < ?", ((at - KEEP).timestamp(),))
@@ -128,6 +159,11 @@ class GuardRecord:
         """Return all deliveries of these alerts."""
         marks = ",".join("?" * len(alerts))
         return self._deliveries(f"alert IN ({marks})", tuple(alert.id for alert in alerts))
+
+    def channels(self, alert: int) -> list[str]:
+        """Return the channels of an alert."""
+        rows = self._db.execute("SELECT channel FROM delivery WHERE alert = ?", (alert,))
+        return [str(row[0]) for row in rows]
 
     def _deliveries(self, where: str, values: tuple[float, ...]) -> list[DeliveryRecord]:
         rows = self._db.execute(
@@ -150,6 +186,37 @@ class GuardRecord:
         self._db.execute(
             "UPDATE delivery SET due = ?, tries = tries + 1, error = ? WHERE alert = ? AND channel = ?",
             (now.timestamp() + wait, error, delivery.alert.id, delivery.channel),
+        )
+
+    def cancels(self, alerts: Sequence[AlertRecord] | None = None) -> list[CancelRecord]:
+        """Return the cancellations of these alerts, or all that have not ended, oldest first."""
+        where = "ended IS NULL" if alerts is None else f"alert IN ({','.join('?' * len(alerts))})"
+        rows = self._db.execute(
+            "SELECT alert, context, job, condition, max, sent, ended IS NOT NULL, note"
+            f" FROM cancel WHERE {where} ORDER BY alert",
+            tuple(alert.id for alert in alerts or ()),
+        )
+        return [
+            CancelRecord(
+                alert,
+                context,
+                job,
+                AlertCondition(condition, limit),
+                None if sent is None else datetime.fromtimestamp(sent, UTC),
+                bool(ended),
+                note,
+            )
+            for alert, context, job, condition, limit, sent, ended, note in rows
+        ]
+
+    def note_cancel(
+        self, cancel: CancelRecord, now: datetime, note: str, *, sent: bool = False, ended: bool = False
+    ) -> None:
+        """Record what became of a cancellation."""
+        self._db.execute(
+            "UPDATE cancel SET note = ?, sent = COALESCE(?, sent), ended = COALESCE(?, ended)"
+            " WHERE alert = ?",
+            (note, now.timestamp() if sent else None, now.timestamp() if ended else None, cancel.alert),
         )
 
     def alerts(self, since: datetime) -> list[AlertRecord]:

@@ -11,23 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.runner import OperationRunner
 from tui.backends.interface import Backend
-from tui.config.guard_settings import AlertRule, GuardSettings
-from tui.config.settings import Context
+from tui.config.access import access_of
+from tui.config.guard_settings import AlertRule, guard_settings
+from tui.config.settings import Context, Settings
 from tui.domain.core.formatting import rfc3339
 from tui.domain.core.job import Job
+from tui.domain.guard.conditions import JobReading
 from tui.domain.guard.message import alert_body, alert_title
+from tui.guard.cancels import CancelActs
 from tui.guard.channels import DeliveryFailed, beat, deliver
-from tui.guard.record import DeliveryRecord, GuardRecord
+from tui.guard.record import CancelRecord, DeliveryRecord, GuardRecord
 from tui.guard.watch import ConfirmedAlert, ContextWatch, parse_rules
 from tui.store.jobs.costs import Costs
 from tui.store.jobs.table import JobStore
+from tui.store.journal import Journal
 
 LOG = logging.getLogger(__name__)
 DELIVERY_EVERY = 2.0
 STATUS_EVERY = 5.0
+CANCEL_EVERY = 10.0
 HEARTBEAT_EVERY = 60.0
-"""Seconds between deliveries, records of the status, and heartbeats."""
+"""Seconds between deliveries, records of the status, steps of cancellations, and heartbeats."""
 FRESH = timedelta(minutes=10)
 """Maximum age of every context's last complete read for a heartbeat."""
 
@@ -37,24 +44,25 @@ class GuardService:
 
     def __init__(
         self,
-        settings: GuardSettings,
+        settings: Settings,
         backends: Mapping[str, tuple[Context, Backend]],
         record: GuardRecord,
         state_dir: Path,
         clock: Callable[[], datetime],
     ) -> None:
         """Set the contexts with their unconnected backends, by name."""
-        self._settings = settings
+        self._settings = guard_settings(settings)
+        self.state_dir = state_dir
         self._record = record
         self._clock = clock
         self._costs = Costs(state_dir)
-        self._channels = {channel.name: channel for channel in settings.channels}
+        self._channels = {channel.name: channel for channel in self._settings.channels}
         started = rfc3339(clock()) or ""
         record.set_fact("first_start", started, replace=False)
         record.set_fact("started", started)
         since = datetime.fromisoformat(record.fact("first_start"))
-        rules = parse_rules(settings.alerts)
-        self._watches = [
+        rules = parse_rules(self._settings.alerts)
+        self.watches = [
             ContextWatch(
                 backend,
                 rules,
@@ -66,19 +74,32 @@ class GuardService:
             )
             for context, backend in backends.values()
         ]
+        journal = Journal(state_dir / "audit.jsonl", clock)
+
+        def operations(watch: ContextWatch) -> JobOperations:
+            context, backend = backends[watch.backend.info.name]
+            return JobOperations(
+                OperationRunner(context, access_of(settings, context), journal, "guard"), backend
+            )
+
+        by_context = {watch.backend.info.name: watch for watch in self.watches}
+        self.cancels = CancelActs(
+            record, by_context, operations, journal=journal, clock=clock, on_problem=self._on_problem
+        )
 
     async def run(self) -> None:
         """Watch and deliver until cancelled."""
         await asyncio.to_thread(self._costs.load)
         try:
             async with asyncio.TaskGroup() as tasks:
-                for watch in self._watches:
+                for watch in self.watches:
                     tasks.create_task(watch.run(), name=f"watch {watch.backend.info.name}")
                 tasks.create_task(self._every(DELIVERY_EVERY, self._deliver), name="deliver")
+                tasks.create_task(self._every(CANCEL_EVERY, self.cancels.advance), name="cancel")
                 tasks.create_task(self._every(STATUS_EVERY, self._note_status), name="status")
                 tasks.create_task(self._every(HEARTBEAT_EVERY, self._beat), name="heartbeat")
         finally:
-            for watch in self._watches:
+            for watch in self.watches:
                 with contextlib.suppress(Exception):
                     await watch.backend.aclose()
 
@@ -95,21 +116,31 @@ class GuardService:
 
     # Alerts
 
-    def _on_alert(self, alert: ConfirmedAlert) -> None:
+    async def _on_alert(self, alert: ConfirmedAlert) -> None:
+        """Record an alert, and the cancellation that its rule asks for."""
         reading, now = alert.reading, self._clock()
+        job, body, cancel = reading.job, alert_body(reading, alert.diagnosis), None
+        if alert.rule.then == "cancel" and not job.state.terminal:
+            refusal = await self.cancels.refusal(job, job.context in self._settings.may_cancel)
+            cancel = None if refusal else alert.condition
+            body += f"\n{refusal or 'The guard cancels it now.'}"
         due = {name: self._due(alert.rule, now) for name in alert.rule.to}
+        title = alert_title(reading, alert.happened)
         try:
             self._record.add(
-                alert.key,
-                now,
-                reading.job.context,
-                reading.job.name,
-                title=alert_title(reading, alert.happened),
-                body=alert_body(reading, alert.diagnosis),
-                due=due,
+                alert.key, now, job.context, job.name, title=title, body=body, due=due, cancel=cancel
             )
         except sqlite3.Error:
-            LOG.exception("the alert about %s can't be recorded", reading.job.name)
+            LOG.exception("the alert about %s can't be recorded", job.name)
+
+    def _on_problem(self, cancel: CancelRecord, job: Job, why: str) -> None:
+        """Record that a job can't be cancelled, for the channels of the alert about it."""
+        now = self._clock()
+        due = dict.fromkeys(self._record.channels(cancel.alert), now)
+        reading = JobReading(job, now)
+        title, body = alert_title(reading, "could not be cancelled"), alert_body(reading, None)
+        key = f"cancel\n{cancel.alert}"
+        self._record.add(key, now, job.context, job.name, title=title, body=f"{why}\n{body}", due=due)
 
     def _due(self, rule: AlertRule, now: datetime) -> datetime:
         """Return when to send an alert: now, or at the end of the rule's quiet hours."""
@@ -157,7 +188,7 @@ class GuardService:
                 "jobs": len(watch.store.jobs),
                 "active": len(watch.store.active),
             }
-            for watch in self._watches
+            for watch in self.watches
         }
         self._record.set_fact("status", json.dumps({"at": rfc3339(self._clock()), "contexts": contexts}))
 
@@ -165,7 +196,7 @@ class GuardService:
         now = self._clock()
         sees_all = all(
             watch.error is None and watch.read_at is not None and now - watch.read_at < FRESH
-            for watch in self._watches
+            for watch in self.watches
         )
         if self._settings.heartbeat_url and sees_all:
             try:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -57,6 +57,7 @@ class ConfirmedAlert:
     happened: str
     """What happened, as a phrase after the job's name."""
     rule: AlertRule
+    condition: AlertCondition
     diagnosis: Diagnosis | None = None
 
 
@@ -75,7 +76,7 @@ class ContextWatch:
         clock: Callable[[], datetime],
         *,
         since: datetime,
-        on_alert: Callable[[ConfirmedAlert], None],
+        on_alert: Callable[[ConfirmedAlert], Awaitable[None]],
         known: Callable[[str], bool] = lambda key: False,
         spent: Callable[[JobStore, Job, datetime], float | None] = lambda store, job, now: None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -156,14 +157,13 @@ class ContextWatch:
             return False
         if _older(job, listed):
             return False
-        # A listing and a read of one job report no progress.
-        job = replace(job, progress=listed.progress, parent=listed.parent)
+        job = self.reading(job).job
         agreed = self._conditions(job)
         confirmed = expected.keys() & agreed.keys()
         diagnosis = await self._diagnosis(job) if confirmed else None
         for key in confirmed:
             self._reported.add(key)
-            self._on_alert(ConfirmedAlert(key, *agreed[key], diagnosis))
+            await self._on_alert(ConfirmedAlert(key, *agreed[key], diagnosis))
         # The next list tells the same or something else.
         return expected.keys() == agreed.keys()
 
@@ -179,13 +179,22 @@ class ContextWatch:
                     verdict = await judge(job, in_parts(lines), rules)
         return diagnosis_of(job, verdict)
 
-    def _conditions(self, job: Job) -> dict[str, tuple[JobReading, str, AlertRule]]:
+    def reading(self, job: Job) -> JobReading:
+        """Return a reading of a job that was just read, with what the lists tell of its progress."""
+        listed = self.store.jobs.get(job.name)
+        if listed is not None and listed is not job:
+            # A read of one job reports no progress.
+            job = replace(job, progress=listed.progress, parent=listed.parent)
+        now = self._clock()
+        return JobReading(job, now, self._spent(self.store, job, now), self.store.progress_at)
+
+    def _conditions(self, job: Job) -> dict[str, tuple[JobReading, str, AlertRule, AlertCondition]]:
         """Return the conditions that a reading meets and that were not reported, by the alert's key."""
         now = self._clock()
         if job.parent or (job.state.terminal and (job.end_time is None or job.end_time < self._since)):
             # The parent tells of its parts.
             return {}
-        reading = JobReading(job, now, self._spent(self.store, job, now))
+        reading = self.reading(job)
         conditions = {}
         for number, watched in enumerate(self._rules):
             if not watched.query.matches(job, now):
@@ -197,7 +206,7 @@ class ContextWatch:
                 if self._known(key):
                     self._reported.add(key)
                 else:
-                    conditions[key] = (reading, happened, watched.rule)
+                    conditions[key] = (reading, happened, watched.rule, condition)
         return conditions
 
 

@@ -20,7 +20,7 @@ from tui.domain.masking import mask_text
 KEPT = 1_000
 TAIL = 100_000
 """Number of bytes read from the end of the audit file for earlier operations."""
-Surface = Literal["console", "verb"]
+Surface = Literal["console", "verb", "guard"]
 _LAUNCH = "job.launch"
 _UNSURE = {"UNAVAILABLE", "INTERRUPTED", "INTERNAL"}
 """Error codes of launches that failed but may have created the job."""
@@ -58,10 +58,10 @@ class AuditEntry:
 class Journal:
     """Events of this run, newest last, and the audit file of every operation that changed something.
 
-    The audit file holds one JSON object per line: time, user (`name@host`), surface ("console" or "verb"),
-    context, project, region, action, target, result ("asked", "done" or "failed") and, for a failure, the
-    error's code and message; also the process, and of a launch the value of its job's label. Lines are
-    appended, never rewritten.
+    The audit file holds one JSON object per line: time, user (`name@host`), surface ("console", "verb" or
+    "guard"), context, project, region, action, target, result ("asked", "done" or "failed") and, for a
+    failure, the error's code and message; also the process, and of a launch the value of its job's label.
+    Lines are appended, never rewritten.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
@@ -76,6 +76,8 @@ class Journal:
         """Lines written by this run, which are already events."""
         self._launched: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Number of launches of each job name, by context."""
+        self._marks: set[str] = set()
+        """Values of the label by which the jobs of the launches are found."""
         self._launches_read_to = 0
         self._reading = threading.Lock()
         self._looked_back: set[str] = set()
@@ -128,6 +130,7 @@ class Journal:
             with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._launches_read_to:
                     self._launched.clear()
+                    self._marks.clear()
                     self._launches_read_to = 0
                 file.seek(self._launches_read_to)
                 return self._count_launches(file)
@@ -155,6 +158,7 @@ class Journal:
             return
         if is_launch and result == "asked":
             self._launched[context][name] += 1
+            self._marks.add(str(record.get("mark")))
         elif is_launch and result == "failed" and record.get("code") not in _UNSURE:
             self._launched[context][name] -= 1
 
@@ -164,6 +168,11 @@ class Journal:
         # Copy at once, because another thread may be reading.
         counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
         return {name for context_counts in counts for name, times in context_counts if times > 0}
+
+    def launched_here(self, mark: str) -> bool:
+        """Return whether a launch on this machine, of those that `read_launches` has read so far, labelled
+        its job with this value."""
+        return bool(mark) and mark in self._marks
 
     def looks_back(self, context: str) -> bool:
         """Return whether this run has not yet reported the context's unfinished launches; true only once."""

@@ -45,6 +45,8 @@ class JobReading:
     """Time of the read."""
     spent: float | None = None
     """Upper bound of the cost so far in USD; `None` if unknown or if nothing is billed."""
+    progress_at: datetime | None = None
+    """Time of the last read of the job's progress; `None` if it was never read."""
 
 
 def parse_condition(text: str) -> AlertCondition:
@@ -81,10 +83,11 @@ def met(condition: AlertCondition, reading: JobReading) -> str:
     if condition.name == "running":
         return _longer("has run", job.duration(reading.at), condition.limit)
     if condition.name == "silent":
-        silence = job.silence
-        if silence is None or (reading.at - silence.since).total_seconds() < condition.limit:
+        # A log that can't be read tells no longer silence.
+        silence, at = job.silence, reading.progress_at
+        if silence is None or at is None or (at - silence.since).total_seconds() < condition.limit:
             return ""
-        return f"is silent: {silence_text(silence, reading.at)}"
+        return f"is silent: {silence_text(silence, at)}"
     if condition.name == "cost":
         spent = reading.spent
         return f"has cost ~${spent:,.2f}" if spent is not None and spent >= condition.limit else ""

@@ -232,10 +232,11 @@ class Poller:
             task.result()
 
     async def _progress_of(self, due: Sequence[Job]) -> None:
+        began = self._clock()
         try:
             progress = await self._attempts.add(due, await self._backend.progress.read(due))
         except BackendError as error:
             self.progress_error = error
             return
-        self.progress_error = None
+        self.progress_error, self._store.progress_at = None, began
         self._tell(self._store.set_progress(progress))

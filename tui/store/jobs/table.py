@@ -63,6 +63,8 @@ class JobStore:
         self.regions: dict[str, RegionStatus] = {}
         self.read_at: datetime | None = None
         """Time at which a read last reached any region; `None` while only a snapshot is known."""
+        self.progress_at: datetime | None = None
+        """Time of the last read of the progress that succeeded."""
         self.active: dict[str, Job] = {}
         """Jobs that hold or may soon hold machines."""
         self._first_read_at: datetime | None = None

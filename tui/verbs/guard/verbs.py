@@ -11,10 +11,10 @@ import click
 
 from tui.config.guard_settings import GuardSettings, guard_settings
 from tui.config.paths import state_dir
-from tui.domain.core.formatting import age, pieces
+from tui.domain.core.formatting import age, pieces, rfc3339
 from tui.guard.channels import DeliveryFailed, alert_json, deliver
 from tui.guard.process import GuardError, log_file, record_file, running_guard, start_guard, stop_guard
-from tui.guard.record import AlertRecord, DeliveryRecord, GuardRecord
+from tui.guard.record import AlertRecord, CancelRecord, DeliveryRecord, GuardRecord
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, USAGE, Run, VerbFailure, verb
 
@@ -96,13 +96,17 @@ async def status(run: Run) -> int:
 async def log(run: Run, since: str) -> None:
     """Print the alerts of the last hours with their deliveries."""
     span = _duration(since)
-    alerts, deliveries = await asyncio.to_thread(_alerts, datetime.now(UTC) - span)
+    alerts, deliveries, cancels = await asyncio.to_thread(_alerts, datetime.now(UTC) - span)
     by_alert: dict[int, list[DeliveryRecord]] = {}
     for delivery in deliveries:
         by_alert.setdefault(delivery.alert.id, []).append(delivery)
     if run.json:
         rows = [
-            {**alert_json(a), "deliveries": [_delivery_json(d) for d in by_alert.get(a.id, [])]}
+            {
+                **alert_json(a),
+                "cancel": _cancel_json(cancels.get(a.id)),
+                "deliveries": [_delivery_json(d) for d in by_alert.get(a.id, [])],
+            }
             for a in alerts
         ]
         print_json({"alerts": rows})
@@ -113,6 +117,8 @@ async def log(run: Run, since: str) -> None:
         out(f"{alert.at.astimezone():%m-%d %H:%M}  {alert.title}")
         for line in alert.body.splitlines():
             out(f"             {line}")
+        if (cancel := cancels.get(alert.id)) is not None and cancel.note:
+            out(f"             {cancel.note}")
         out("             " + " · ".join(map(_delivery_words, by_alert.get(alert.id, []))))
 
 
@@ -155,14 +161,15 @@ def _stored() -> tuple[dict[str, Any], list[DeliveryRecord]]:
         record.close()
 
 
-def _alerts(since: datetime) -> tuple[list[AlertRecord], list[DeliveryRecord]]:
-    """Return the alerts since a time and their deliveries (blocking)."""
+def _alerts(since: datetime) -> tuple[list[AlertRecord], list[DeliveryRecord], dict[int, CancelRecord]]:
+    """Return the alerts since a time, their deliveries, and their cancellations by alert (blocking)."""
     if not record_file(state_dir()).exists():
-        return [], []
+        return [], [], {}
     record = GuardRecord(record_file(state_dir()))
     try:
         alerts = record.alerts(since)
-        return alerts, record.deliveries(alerts)
+        cancels = {cancel.alert: cancel for cancel in record.cancels(alerts)}
+        return alerts, record.deliveries(alerts), cancels
     finally:
         record.close()
 
@@ -173,6 +180,12 @@ def _context_words(context: dict[str, Any]) -> str:
         return f"not read yet{': ' + context['error'] if context['error'] else ''}"
     ago = age(datetime.now(UTC) - datetime.fromisoformat(context["read_at"]))
     return f"{jobs}, read {ago} ago" + (f"; fails now: {context['error']}" if context["error"] else "")
+
+
+def _cancel_json(cancel: CancelRecord | None) -> dict[str, Any] | None:
+    if cancel is None:
+        return None
+    return {"sent": rfc3339(cancel.sent), "ended": cancel.ended, "note": cancel.note}
 
 
 def _delivery_json(delivery: DeliveryRecord) -> dict[str, Any]:
