@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.config_checks import (
+    BY_TASK,
     NO_DECAY,
     check_lora,
     check_model_flags,
     check_optimizer,
     check_paths,
     names_in,
+    task_defaults,
 )
 from trainer.errors import UsageError
 from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES, model_entry
@@ -59,7 +61,9 @@ class ModelConfig:
     )
     model_args: str = _flag("", "arguments of your own model's function, NAME=VALUE,…")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
-    context: int = _flag(0, "tokens per sequence; 0: the preset's")
+    context: int = _flag(
+        0, "tokens per sequence; 0: the preset's; default of causal-lm: what the model accepts, at most 4096"
+    )
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
     weights: str = _flag(
         "", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc also: tiny"
@@ -112,6 +116,9 @@ class DataConfig:
         "keep documents apart within a sequence; conversations (--format chat) then share sequences",
         choices=ON_OFF,
     )
+    max_truncated: float = _flag(
+        0.1, "chat: share of the tokens that may lie beyond --context and be lost; more end the run"
+    )
     data_cache: str = _flag(
         "", "folder on the node's disk for the tokens of the data; default: data-cache beside the checkpoints"
     )
@@ -119,7 +126,7 @@ class DataConfig:
     micro_batch: int | str = _flag(
         0,
         "max sequences per rank and pass; gradients are accumulated; 0: the preset's; auto: as many as "
-        "fit the device's memory",
+        "fit the device's memory; default of causal-lm with trained weights: 1",
         type=number_or_auto,
     )
     workers: int = _flag(0, "processes per rank that read the data ahead")
@@ -137,7 +144,11 @@ class OptimizerConfig:
     optimizer: str = _flag(
         "adamw", "muon: with AdamW for embeddings, the output layer and vectors", choices=OPTIMIZERS
     )
-    learning_rate: float = _flag(3e-3, "peak learning rate, after the warm-up")
+    learning_rate: float = _flag(
+        3e-3,
+        "peak learning rate, after the warm-up; default of causal-lm with trained weights: 1e-5, with "
+        "--lora-rank 2e-4",
+    )
     warmup: int = _flag(20, "steps of linear warm-up")
     schedule: str = _flag(
         "cosine",
@@ -147,7 +158,9 @@ class OptimizerConfig:
     decay_share: float = _flag(0.2, "wsd: share of the steps, at the end, in which the learning rate falls")
     final_share: float = _flag(0.1, "learning rate after the last step, as a share of the peak")
     weight_decay: float = _flag(
-        0.1, "decoupled for adamw, adafactor and muon; an L2 penalty for adam and sgd"
+        0.1,
+        "decoupled for adamw, adafactor and muon; an L2 penalty for adam and sgd; default of causal-lm with "
+        "trained weights: 0",
     )
     no_decay: str = _flag("biases,norms", f"weights without weight decay: {', '.join(NO_DECAY)}, or none")
     beta1: float = _flag(0.9, "adamw, adam, muon: decay of the mean of gradients")
@@ -387,6 +400,9 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     for name, section in SECTIONS.items():
         _add(parser.add_argument_group(name, (section.__doc__ or "").splitlines()[0]), fields(section))
     options = vars(parser.parse_args(argv))
+    general = _defaults()
+    for name, default in {**{name: general[name] for name in BY_TASK}, **task_defaults(options)}.items():
+        options[name] = default if options[name] is None else options[name]
     _check(options)
     parts = {n: s(**{f.name: options[f.name] for f in fields(s)}) for n, s in SECTIONS.items()}
     return _complete(Config(**{f.name: options[f.name] for f in top}, **parts))
@@ -398,7 +414,8 @@ def _add(group: Any, items: Sequence[Any]) -> None:
         if isinstance(default, bool):
             group.add_argument(name, action="store_true", help=item.metadata["help"])
         else:
-            group.add_argument(name, **{"type": type(default), "default": default, **item.metadata})
+            start = None if item.name in BY_TASK else default
+            group.add_argument(name, **{"type": type(default), "default": start, **item.metadata})
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -412,6 +429,8 @@ def _check(options: dict[str, Any]) -> None:
         minimum = 1 if name in _AT_LEAST_ONE else 0
         if options[name] != AUTO and options[name] < minimum:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {options[name]}")
+    if not 0 <= options["max_truncated"] <= 1:
+        raise UsageError(f"--max-truncated must be in [0, 1], not {options['max_truncated']:g}")
     if not 0 <= options["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {options['dropout']}")
     check_paths(options)

@@ -1,12 +1,14 @@
-"""Checks of flags that depend on one another. `options` and `defaults` map the names of the flags to their
-values."""
+"""Checks and defaults of flags that depend on one another. `options` and `defaults` map the names of the
+flags to their values."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from trainer.cloud_paths import problem_of
+from trainer.cloud_paths import local_path, problem_of
 from trainer.errors import UsageError
 from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES
 
@@ -18,6 +20,11 @@ _PATHS = (
 )  # fmt: skip
 _INPUTS = ("data", "tokenizer", "weights")
 """Flags with paths, except for a user's own model, which reads them itself."""
+_LONGEST_CONTEXT, _UNKNOWN_CONTEXT = 4096, 1024
+"""Maximum of a default context in tokens, and the default for a model whose configuration is not on this
+node."""
+BY_TASK = ("context", "micro_batch", "learning_rate", "weight_decay")
+"""Flags with a default by task."""
 
 
 def names_in(text: str) -> list[str]:
@@ -109,3 +116,35 @@ def check_optimizer(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):
         if options[flag] != defaults[flag] and options["schedule"] not in schedules:
             raise UsageError(f"--{flag.replace('_', '-')} has no effect on --schedule {options['schedule']}")
+
+
+def task_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the flags in `BY_TASK` that differ from the general ones, by the other flags."""
+    where = str(options["weights"])
+    if options["model"] != "causal-lm" or not where:
+        return {}
+    context = {"context": _context(where)}
+    if where.endswith(".json") and not options["lora_rank"]:
+        # Random weights, trained from the start.
+        return context
+    return context | {
+        "micro_batch": 1,
+        "learning_rate": 2e-4 if options["lora_rank"] else 1e-5,
+        "weight_decay": 0.0,
+    }
+
+
+def _context(where: str) -> int:
+    """Return the tokens that the model of a folder or `config.json` accepts, at most `_LONGEST_CONTEXT`."""
+    path = Path(local_path(where))
+    try:
+        content = json.loads((path if path.suffix == ".json" else path / "config.json").read_text())
+    except (OSError, ValueError):
+        return _UNKNOWN_CONTEXT
+    parts = [content, content.get("text_config")] if isinstance(content, dict) else []
+    for part in (part for part in parts if isinstance(part, dict)):
+        for name in ("max_position_embeddings", "n_positions"):
+            limit = part.get(name)
+            if isinstance(limit, int) and limit > 0:
+                return min(limit, _LONGEST_CONTEXT)
+    return _UNKNOWN_CONTEXT

@@ -94,6 +94,8 @@ class Trainer:
         """Prepare and train; return the exit code."""
         progress.enter(STARTING)
         self.group.init(self.device, self.config.launch.hang_timeout)
+        if self.rank == 0:
+            events.settings(self.config)
         try:
             self._prepare()
         except StoppedBySignal as signaled:

@@ -109,7 +109,12 @@ def test_conversations_without_an_answer_in_the_context_are_said(
     long = [{"role": "user", "content": "x" * 100}, {"role": "assistant", "content": "y"}]
     path = write(tmp_path / "a.jsonl", long, TALK[1:3])
     flags = [f"--data={path}", "--format=chat", f"--data-cache={tmp_path}/c", f"--document-masks={masks}"]
-    prepare_gpt(parse([*flags, "--context=80"]), DataProgress())
+    with pytest.raises(
+        DataError, match=r"1 of 2 conversations are longer .* 33\.8% of all tokens are lost, more"
+    ):
+        prepare_gpt(parse([*flags, "--context=80"]), DataProgress())
+    capfd.readouterr()
+    prepare_gpt(parse([*flags, "--context=80", "--max-truncated=0.5"]), DataProgress())
     assert (
         "1 of 2 samples have no answer in their first 80 tokens (--context): nothing"
         in capfd.readouterr().out

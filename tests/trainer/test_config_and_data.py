@@ -180,3 +180,26 @@ def test_a_line_is_json_without_nan_and_a_full_disk_is_survived() -> None:
     say = "from trainer.structured_log import emit; emit('step', 'x')"
     with Path("/dev/full").open("wb") as full:
         assert subprocess.run([sys.executable, "-c", say], stdout=full, check=False).returncode == 0
+
+
+def test_the_defaults_depend_on_the_model_and_the_task(tmp_path: Path) -> None:
+    def defaults(*flags: str) -> tuple[float, ...]:
+        config = parse(list(flags))
+        optimizer = config.optimizer
+        return (
+            config.model.context, config.data.max_micro_batch, optimizer.learning_rate, optimizer.weight_decay
+        )  # fmt: skip
+
+    assert defaults() == (64, 16, 3e-3, 0.1)
+    causal = ("--model=causal-lm", f"--weights={tmp_path}")
+    assert defaults(*causal) == (1024, 1, 1e-5, 0.0), "its configuration is not there"
+    for content, context in (
+        ({"max_position_embeddings": 2048}, 2048), ({"n_positions": 512}, 512),
+        ({"text_config": {"max_position_embeddings": 131072}}, 4096),
+    ):  # fmt: skip
+        (tmp_path / "config.json").write_text(json.dumps(content))
+        assert defaults(*causal) == (context, 1, 1e-5, 0.0)
+    assert defaults(*causal, "--lora-rank=8")[2:] == (2e-4, 0.0)
+    assert defaults("--model=causal-lm", f"--weights={tmp_path / 'config.json'}") == (4096, 16, 3e-3, 0.1)
+    own = ("--context=7", "--micro-batch=3", "--learning-rate=0.5", "--weight-decay=0.25")
+    assert defaults(*causal, *own) == (7, 3, 0.5, 0.25)

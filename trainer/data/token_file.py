@@ -30,6 +30,8 @@ TARGET = 1 << 31
 """The bit that marks a target."""
 _DTYPES = {"|u1": 1 << 8, "<u2": 1 << 16, "<u4": TARGET}
 """The types of the ids, each with its largest vocabulary."""
+_DOCUMENTS = 1 << 20
+"""Number of documents whose lengths are in memory at once."""
 _START = np.dtype("<i8")
 _BATCH = 2 * PIECE
 """Characters that are tokenised together: enough for all cores, with bounded memory."""
@@ -169,6 +171,16 @@ class TokenFile:
     def lengths(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Return the lengths of documents `first` to `end` in ids, in a file with marked targets."""
         return np.diff(self._mapped_starts()[first : end + 1])
+
+    def beyond(self, length: int) -> tuple[int, int]:
+        """Return the number of documents that are longer, and the number of their ids beyond this length, in
+        a file with marked targets."""
+        count = lost = 0
+        for first in range(0, self.info.documents, _DOCUMENTS):
+            excess = self.lengths(first, min(self.info.documents, first + _DOCUMENTS)) - length
+            count += int((excess > 0).sum())
+            lost += int(excess[excess > 0].sum())
+        return count, lost
 
     def _mapped_starts(self) -> npt.NDArray[np.int64]:
         if self._starts is None:

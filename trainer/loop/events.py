@@ -9,6 +9,7 @@ from typing import Any
 
 from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.finder import FoundCheckpoint
+from trainer.config import Config
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import LossGuard
 from trainer.metrics.goodput import Goodput
@@ -17,6 +18,18 @@ from trainer.structured_log import emit
 
 def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> None:
     emit("phase", text or f"rank {rank}: {name}", phase=name, rank=rank, world_size=world_size, **fields)
+
+
+def settings(config: Config) -> None:
+    """Log the settings whose defaults depend on the model and the task."""
+    data, optimizer = config.data, config.optimizer
+    emit(
+        "phase",
+        f"--context {config.model.context} --batch {data.batch} --micro-batch {data.micro_batch} "
+        f"--learning-rate {optimizer.learning_rate:g} --weight-decay {optimizer.weight_decay:g}; "
+        "--print-config shows all settings",
+        phase="starting",
+    )
 
 
 def resumed(checkpoint: FoundCheckpoint, position: int) -> None:

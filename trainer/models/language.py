@@ -70,6 +70,7 @@ def _prepare(
         packs = packs_of(tokens, context, cache_folder(config), progress) if masked else None
         if progress is not None:
             _check_targets(Conversations(tokens, context, packs), config)
+            _check_truncation(tokens, config)
         return tokens, packs
     if masked and info.tokenizer == "bytes" and info.end < BYTES:
         raise DataError(
@@ -78,6 +79,25 @@ def _prepare(
     if info.tokens <= context:
         raise DataError(f"--data {spec} has {info.tokens} tokens, but one window needs {context + 1}")
     return tokens, None
+
+
+def _check_truncation(tokens: TokenFile, config: Config) -> None:
+    """Report the conversations that --context cuts. Raises DataError if they lose more than --max-truncated
+    of all tokens."""
+    count, lost = tokens.beyond(config.model.context + 1)
+    if not count:
+        return
+    share = lost / tokens.info.tokens
+    text = (
+        f"--data {config.data.data}: {count:,} of {tokens.info.documents:,} conversations are longer than "
+        f"--context {config.model.context}, and {share:.1%} of all tokens are lost"
+    )
+    if share > config.data.max_truncated:
+        raise DataError(
+            f"{text}, more than --max-truncated {config.data.max_truncated:g}: use a larger --context, or "
+            "raise --max-truncated"
+        )
+    emit("phase", text, severity="WARNING", phase="starting", truncated=count, lost_share=share)
 
 
 def _check_targets(samples: Conversations, config: Config) -> None:
