@@ -11,7 +11,7 @@ from tui.backends.factory import open_backend
 from tui.config.guard_settings import guard_settings
 from tui.config.loader import load_settings
 from tui.config.paths import state_dir
-from tui.config.settings import SettingsError, choose_context, members_of
+from tui.config.settings import Context, SettingsError, choose_context, members_of
 from tui.guard.process import GuardError, guard_lock, record_file
 from tui.guard.record import GuardRecord
 from tui.guard.service import GuardService
@@ -34,7 +34,9 @@ async def _run() -> None:
     settings = load_settings()
     guard = guard_settings(settings)
     chosen = [choose_context(settings, name) for name in guard.contexts] or [choose_context(settings)]
-    contexts = [one for c in chosen for one in (members_of(settings, c) if c.kind == "group" else [c])]
+    contexts: list[Context] = []
+    for context in chosen:
+        contexts += members_of(settings, context) if context.kind == "group" else [context]
     record = GuardRecord(record_file(state_dir()))
     try:
         backends = {context.name: (context, open_backend(context, settings)) for context in contexts}

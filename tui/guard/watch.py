@@ -180,7 +180,7 @@ class ContextWatch:
         return diagnosis_of(job, verdict)
 
     def reading(self, job: Job) -> JobReading:
-        """Return a reading of a job that was just read, with what the lists tell of its progress."""
+        """Return a reading of a freshly read job, with the progress of the last list."""
         listed = self.store.jobs.get(job.name)
         if listed is not None and listed is not job:
             # A read of one job reports no progress.
