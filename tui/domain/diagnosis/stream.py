@@ -284,8 +284,8 @@ class ProcessStream:
                 line, body, self.rank, rules.first(body, "words"), name, quoted["message"],
                 quoted=True, logged=saying,
             ), True  # fmt: skip
-        if _SAID.match(body) and (fitting := rules.first(body, "words")) is not None:
-            return Evidence(line, body, self.rank, fitting, logged=saying), True
+        if _SAID.match(body) and (vague := rules.first(body, "words")) is not None:
+            return Evidence(line, body, self.rank, vague, logged=saying), True
         return None, False
 
     def _continues(self, raised: LogLine, line: LogLine) -> bool:
