@@ -201,3 +201,57 @@ def test_a_signal_ends_the_reading_of_a_log(tmp_path: Path, number: signal.Signa
         process.stdin.flush()
         process.send_signal(number)
         assert process.wait(20) == 130
+
+
+def test_the_node_that_the_others_hear_no_more_is_named(tmp_path: Path) -> None:
+    rows = entries(
+        ("workerpool1-0", "step 3"),
+        ("workerpool0-0", "failed: node 2 has been silent for 15 s"),
+        ("workerpool1-0", "failed: node 2 has been silent for 15 s"),
+        ("workerpool1-1", "failed: node 0 has been silent for 15 s"),
+    )
+    job = {
+        "state": "FAILED",
+        "error": "The replica workerpool0-0 exited with a non-zero status of 77.",
+        "replicas": [
+            {"name": name, "state": "FAILED", "exit_code": 77}
+            for name in ("workerpool0-0", "workerpool1-0", "workerpool1-1")
+        ],
+    }
+    found = verdict(tmp_path, json_lines(rows), job_facts(job))
+    assert (found.replica, found.family, found.line) == ("workerpool1-1", "network", 1)
+    assert found.cause == "workerpool1-1 was lost: the other replicas had no word from it"
+
+
+def test_an_exception_ends_no_process_by_a_signal(tmp_path: Path) -> None:
+    survived = [HEAD, '  File "/app/a.py", line 3, in probe', "ValueError: bad sample"]
+    rows = entries(
+        *(("workerpool0-0", text) for text in survived), *(("workerpool1-0", text) for text in FATAL)
+    )
+    job = {"state": "FAILED", "error": "", "replicas": [
+        {"name": "workerpool0-0", "state": "FAILED", "exit_code": 134},
+        {"name": "workerpool1-0", "state": "FAILED", "exit_code": 1},
+    ]}  # fmt: skip
+    assert verdict(tmp_path, json_lines(rows), job_facts(job)).replica == "workerpool1-0"
+
+
+def test_what_keeps_a_job_from_its_start_precedes_its_time_limit(tmp_path: Path) -> None:
+    rows = entries(("moe-worker-0", "0/14 nodes are available: 4 Insufficient nvidia.com/gpu."))
+    job = {"state": "FAILED", "error": "PyTorchJob moe is failed because activeDeadlineSeconds exceeded"}
+    assert verdict(tmp_path, json_lines(rows), job_facts(job)).family == "quota-capacity"
+    trained = entries(("moe-worker-0", "step 3"))
+    assert verdict(tmp_path, json_lines(trained), job_facts(job)).family == "timeout"
+
+
+def test_words_tell_a_family_only_at_the_end_of_a_log(tmp_path: Path) -> None:
+    said = "ERROR: md5 mismatch for shard-0007.tar"
+    later = [f"epoch {at} begins" for at in range(4)]
+    assert verdict(tmp_path, f"step 1\n{said}\n").family == "data"
+    assert verdict(tmp_path, "\n".join(["step 1", said, *later])).family == "unknown"
+
+
+def test_the_next_step_fits_this_machine(tmp_path: Path) -> None:
+    text = "Memory cgroup out of memory: Killed process 3211 (python3)"
+    here = verdict(tmp_path, text, JobFacts("FAILED", place="local"))
+    there = verdict(tmp_path, text, JobFacts("FAILED", place="vertex"))
+    assert "this machine" in here.next and "highmem" in there.next

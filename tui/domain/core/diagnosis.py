@@ -8,6 +8,9 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+FOLLOWED = frozenset({0, 143, 77, 205})
+"""Exit codes of a replica that ended well or that another replica's end stopped; 205 is 77 on Kubernetes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
+from tui.domain.core.diagnosis import FOLLOWED
 from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
 from tui.domain.diagnosis.exits import REPLICA, exit_verdict, signal_of
 from tui.domain.diagnosis.fallback import CERTAIN, exception_cause, exception_family
@@ -245,13 +246,13 @@ class _Decision:
         end = self._job.replicas.get(evidence.replica)
         if (
             end is not None
-            and (end.exit_code or 0) not in {0, 143}
+            and (end.exit_code or 0) not in FOLLOWED
             and self._named() in {"", evidence.replica}
         ):
             return True
         return any(
             pointer.line.replica == evidence.replica
-            and (pointer.code is None or pointer.code not in {-15, 0, 143})
+            and (pointer.code is None or pointer.code not in FOLLOWED | {-15})
             and (evidence.rank is None or pointer.rank in {None, evidence.rank})
             for pointer in self._findings.pointers
         )
@@ -264,7 +265,7 @@ class _Decision:
         ends = self._job.replicas
         words = set(_WORD.findall(self._job.error))
         named = [name for name in ends if name in words]
-        failed = (name for name, end in ends.items() if end.exit_code not in {None, 0, 143})
+        failed = (name for name, end in ends.items() if end.exit_code not in FOLLOWED | {None})
         named += [name for name in failed if name.rpartition("-")[0] in words]
         return named[0] if named else ""
 
@@ -541,6 +542,18 @@ class _Decision:
         odd = self._odd_rank()
         if odd is not None:
             return replace(odd, evidence=self._shown(first))
+        lost = self._lost_node()
+        if lost:
+            return replace(
+                exit_verdict(77, "", self._job.place, signal=False),
+                cause=f"{lost} was lost: the other replicas had no word from it",
+                family="network",
+                replica=lost,
+                line=_index(line),
+                retry="node",
+                short="node lost",
+                evidence=self._shown(first),
+            )
         if silent and self._silent_since(silent[0]) + CLOCKS < self._order(first)[0]:
             replica = silent[0]
             cause = f"{replica} fell silent while the others waited: {cause[:1].lower()}{cause[1:]}"
@@ -559,6 +572,17 @@ class _Decision:
             self._shown(first),
             *self._cascade(first),
         )
+
+    def _lost_node(self) -> str:
+        """Return the replica whose silence most others report; "" if no name is known. Node 0 hears from all
+        nodes, so its word decides between two."""
+        names = list(self._job.replicas) or list(self._findings.replicas)
+        words = [e for e in self._evidence if e.match is not None and e.match.rule.id == "node_silent"]
+        words.sort(key=lambda e: e.replica != names[0])
+        blamed = {(e.replica, int(e.match.groups["node"])): None for e in words if e.match is not None}
+        counts = Counter(node for _, node in blamed)
+        node = counts.most_common(1)[0][0] if counts else len(names)
+        return names[node] if node < len(names) else ""
 
     def _odd_rank(self) -> Verdict | None:
         """Return the verdict on the one rank whose watchdog names another collective than all others do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.diagnosis import FOLLOWED, Diagnosis
 from tui.domain.core.job import Job, exit_codes, known_replicas
 from tui.domain.core.replica import Replica, short_name
 from tui.domain.core.states import JobState
@@ -60,8 +60,10 @@ def asks_the_log(job: Job) -> bool:
 def first_failed(job: Job) -> Replica | None:
     """Return the failed replica that the error names first, or any failed replica if the error names none."""
     failed = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
-    named = [replica for replica in exit_codes(job.error) if replica in failed]
-    return failed[named[0]] if named else next(iter(failed.values()), None)
+    named = [failed[replica] for replica in exit_codes(job.error) if replica in failed]
+    replicas = named + list(failed.values())
+    own = (replica for replica in replicas if replica.exit_code not in FOLLOWED)
+    return next(own, replicas[0] if replicas else None)
 
 
 def as_diagnosis(job: Job, verdict: Verdict) -> Diagnosis:

@@ -9,8 +9,8 @@ from tui.domain.diagnosis.inputs import entry_line, split_message
 from tui.domain.diagnosis.line import JobFacts, LogLine, ReplicaEnd
 
 
-def facts_of(job: Job) -> JobFacts:
-    """Return the service's report on a job and its replicas."""
+def facts_of(job: Job, *, local: bool = False) -> JobFacts:
+    """Return the service's report on a job and its replicas. With `local`, they run on this machine."""
     words, traceback = split_message(job.error.message if job.error is not None else job.reason)
     ends = {
         replica.id: ReplicaEnd(
@@ -18,7 +18,7 @@ def facts_of(job: Job) -> JobFacts:
         )
         for replica in known_replicas(job)
     }
-    place = "cluster" if job.in_cluster else "vertex"
+    place = "local" if local else "cluster" if job.in_cluster else "vertex"
     code = job.error.code if job.error is not None else None
     return JobFacts(job.state.name, words, traceback, code, ends, place)
 

@@ -32,7 +32,7 @@ from tui.domain.diagnosis.verdict import RETRY, Shown, Verdict
 from tui.domain.fields.attempts import attempts_words
 from tui.domain.fields.cell import SILENT
 from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed, silence_diagnosis
-from tui.domain.jobs.facts import log_line
+from tui.domain.jobs.facts import facts_of, log_line
 from tui.domain.jobs.waiting import waits
 from tui.domain.log.plain_line import collapsed
 from tui.domain.training.training_steps import remaining
@@ -40,7 +40,7 @@ from tui.kinds.registry import kind_of, titled
 from tui.screens.job.events import EventsPane
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
-from tui.store.job.log_verdict import MOST_READ, PART, judge
+from tui.store.job.log_verdict import MOST_READ, PART, LogJudge
 from tui.store.jobs.causes import causes_in
 from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, columns_in, stacked
@@ -79,6 +79,9 @@ class OverviewPane(JobPane):
         self._paused = False
         self._verdict: tuple[object, Verdict | None] = (None, None)
         """What the log tells, and the state of the log that was read."""
+        self._judge: LogJudge | None = None
+        self._read_to: tuple[int, int] = (-1, 0)
+        """The revision of the log that `_judge` read, and the number of the next line."""
 
     def compose(self) -> Iterable[Widget]:
         with self._scroll:
@@ -271,9 +274,16 @@ class OverviewPane(JobPane):
         """Find the cause in the stored log, in small parts: the screen stays quick."""
         rules = await asyncio.to_thread(shipped_rules)
         buffer, whole = self.feed.buffer, self.feed.sources["logs"].done
-        start = max(buffer.first, buffer.end - MOST_READ)
-        parts = (range(at, min(at + PART, buffer.end)) for at in range(start, buffer.end, PART))
-        verdict = await judge(job, (self._log_lines(part) for part in parts), rules)
+        revision, start, end = buffer.revision, max(buffer.first, buffer.end - MOST_READ), buffer.end
+        if self._judge is None or self._read_to[0] != revision or not start <= self._read_to[1] <= end:
+            # The lines before have changed, or are too many.
+            self._judge, self._read_to = LogJudge(rules), (revision, start)
+        for at in range(self._read_to[1], end, PART):
+            part = range(at, min(at + PART, end))
+            # A cancelled call has read its part.
+            self._read_to = (revision, part.stop)
+            await self._judge.read(self._log_lines(part))
+        verdict = self._judge.verdict(facts_of(job, local=self.feed.local))
         self._verdict = (state, verdict)
         self.show(Changed.JOB)
         diagnosis = diagnosis_of(job, verdict)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from copy import deepcopy
 
 from tui.backends.interface import Backend, LogQuery
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.diagnosis.decide import decide
-from tui.domain.diagnosis.line import LogLine
+from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.novelty import Novelty, with_new
 from tui.domain.diagnosis.platform import with_message
 from tui.domain.diagnosis.reader import Reader
@@ -26,16 +27,40 @@ PART = 250
 
 
 async def judge(
-    job: Job, parts: Iterable[Sequence[LogLine]], rules: Rules, good: Collection[str] = ()
+    job: Job,
+    parts: Iterable[Sequence[LogLine]],
+    rules: Rules,
+    good: Collection[str] = (),
+    *,
+    local: bool = False,
 ) -> Verdict:
-    """Return why a job failed, from its log in small parts. `good` has the templates of a run that
-    succeeded."""
-    reader, novelty, facts = Reader(rules), Novelty(), facts_of(job)
+    """Return why a job failed, from its log in small parts. `good` has the templates of a run that succeeded;
+    with `local` the job runs on this machine."""
+    judged = LogJudge(rules)
     for lines in parts:
-        reader.read(lines)
-        novelty.read(lines)
+        await judged.read(lines)
+    return judged.verdict(facts_of(job, local=local), good)
+
+
+class LogJudge:
+    """Reads a growing log once; each verdict judges the lines so far."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._reader = Reader(rules)
+        self._novelty = Novelty()
+
+    async def read(self, lines: Sequence[LogLine]) -> None:
+        """Read a small part that follows the parts before."""
+        self._reader.read(lines)
+        self._novelty.read(lines)
         await asyncio.sleep(0)
-    return with_new(decide(with_message(reader, facts), facts, rules), novelty, good)
+
+    def verdict(self, facts: JobFacts, good: Collection[str] = ()) -> Verdict:
+        """Return what the lines so far and the service tell."""
+        # A verdict ends open tracebacks, so a copy of the reader ends.
+        reader = deepcopy(self._reader, {id(self._rules): self._rules})
+        return with_new(decide(with_message(reader, facts), facts, self._rules), self._novelty, good)
 
 
 async def read_lines(

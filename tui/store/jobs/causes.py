@@ -172,7 +172,8 @@ class CauseFeed:
         try:
             async with asyncio.timeout(LIMIT):
                 lines = await read_lines(backend, job, LINES_LOCAL if local else LINES_CLOUD, start=0)
-                verdict = await judge(job, in_parts(lines), await asyncio.to_thread(shipped_rules))
+                rules = await asyncio.to_thread(shipped_rules)
+                verdict = await judge(job, in_parts(lines), rules, local=local)
         except (BackendError, TimeoutError):
             # The words of the service are shown; the job's own screen shows the error.
             return

@@ -66,7 +66,7 @@ async def verdict_of(backend: Backend, job: Job, rules: Rules, good: Collection[
         # If the log can't be read, the service's own error is known.
         with suppress(BackendError):
             lines = await read_lines(backend, job)
-    return await judge(job, in_parts(lines), rules, good)
+    return await judge(job, in_parts(lines), rules, good, local=backend.info.local)
 
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
