@@ -111,7 +111,9 @@ class _Decision:
             [
                 e
                 for e in roots
-                if self._strength(e) == 1 and not self._doubtful(e) and not self._follows_cascade(e)
+                if self._strength(e) == 1
+                and not self._doubtful(e)
+                and (e.exception or not self._follows_cascade(e))
             ]
         )
         if weak is not None and (self._failing or self._ends(weak)):
@@ -192,10 +194,11 @@ class _Decision:
             strength = (
                 3 if match.rule.sure and match.rule.role == "root" else 2 if match.rule.role == "root" else 1
             )
-            if evidence.role == "either" or (match.rule.where == "words" and not evidence.frames):
+            vague = match.rule.where == "words"
+            if evidence.role == "either" or (vague and (evidence.quoted or not evidence.exception)):
                 strength = 1
-                if not evidence.exception and match.rule.where == "words" and self._followers(evidence) > 2:
-                    strength = 0  # Words prove little, unless they are the last ones of a replica.
+            if vague and not evidence.exception and self._followers(evidence) > 2:
+                strength = 0  # Words prove little, unless they are the last ones of a replica.
         else:
             strength = 1 if evidence.quoted else 2
         strength -= 2 if self._doubtful(evidence) else int(evidence.announced)
