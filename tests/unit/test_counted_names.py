@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, MemoryJobs
 from tui.backends.interface import JobPage, Unavailable
+from tui.store.profiles.name_facts import claim
 from tui.verbs import run
 from tui.verbs.command_group import cli
 
@@ -45,3 +46,15 @@ def test_the_note_says_why_the_jobs_do_not_count(
     why = "no answer within 0 s." if silent else "the service is away."
     assert f"so they don't count in the name: {why}" in done.stderr, done.output
     assert "the checks say why" not in done.stderr
+
+
+def test_launches_at_the_same_time_claim_different_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["run-1", "run-1", "run-2", "ü" * 128]
+    assert [claim(tmp_path / "names", name) for name in names] == [True, False, True, True]
+    # A claim ends by itself, e.g. of a launch that was declined.
+    monkeypatch.setattr("tui.store.profiles.name_facts.CLAIM_SECONDS", -1.0)
+    assert claim(tmp_path / "names", "run-1")
+    (tmp_path / "file").touch()
+    assert claim(tmp_path / "file", "run-1")

@@ -228,3 +228,11 @@ def test_a_start_in_the_foreground_becomes_the_emulator(place: Path, monkeypatch
         CliRunner().invoke(cli, ["emulator", "start", "--foreground", "--no-auth"])
     assert started[0][1:] == ["-m", "tui.emulator", "--state-dir", str(place / "emulator"), "--no-auth"]
     assert [(x["action"], x["result"]) for x in audit(place)] == [("emulator.start", "asked")]
+
+
+@pytest.mark.parametrize("words", [("emulator", "stop", "--context", "cloud"),
+                                   ("--context", "local", "emulator", "kubernetes", "stop"),
+                                   ("emulator", "stop", "--context", "local-k8s")])  # fmt: skip
+def test_a_stop_refuses_a_context_of_another_service(words: tuple[str, ...]) -> None:
+    code, told = call(*words)
+    assert code == 2 and "does not serve the context" in told["error"]["message"]

@@ -9,12 +9,14 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from urllib.parse import quote
 
 import click
 
 from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, Unavailable
+from tui.config.paths import state_dir
 from tui.config.settings import Context, profile_folder
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
@@ -36,7 +38,7 @@ from tui.session import now
 from tui.store.profiles.entries import size_of
 from tui.store.profiles.launch_values import launch_values
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
-from tui.store.profiles.name_facts import name_facts, named
+from tui.store.profiles.name_facts import claim, name_facts, named
 from tui.verbs.dry_run import (
     QUICK,
     DryRun,
@@ -202,6 +204,9 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
             why = error.message if isinstance(error, BackendError) else f"no answer within {NAMES:.0f} s."
             note(f"note: the jobs can't be listed, so they don't count in the name: {why}")
     name = expand(template, facts, existing)
+    folder = state_dir() / "names" / quote(run.context.name, safe="")
+    while beginning is not None and not dry_run and not await asyncio.to_thread(claim, folder, name):
+        name = expand(template, facts, [*existing, name])
     return _must_be_launchable_as(replace(request, custom_job={**request.custom_job, "displayName": name}))
 
 

@@ -187,3 +187,11 @@ async def test_metadata_of_a_type_without_a_schema_is_checked() -> None:
         media = {"Content-Type": "application/apply-patch+yaml"}
         reply = await http.patch(url, content=json.dumps(body), headers=media)
     assert reply.status_code == 400 and ".metadata: expected map, got &{5}" in reply.json()["message"]
+
+
+async def test_warnings_of_many_unknown_fields_are_cut() -> None:
+    fields = {f"field{number}": 1 for number in range(5000)}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "many"}, **fields}
+    async with emulator(node_pools=[]) as running, client(running) as http:
+        reply = await http.post("/api/v1/namespaces/default/configmaps", json=body)
+    assert reply.status_code == 201 and 0 < len(reply.headers.get_list("Warning")) <= 16

@@ -17,7 +17,7 @@ _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
 """Keys of a fault request that only limit a fault."""
 
 
-EMULATOR = ManagedServer("emulator", "the emulator", "jobs", default_state_dir)
+EMULATOR = ManagedServer("emulator", "the emulator", "jobs", default_state_dir, "local")
 ask = EMULATOR.ask
 
 

@@ -9,7 +9,7 @@ from tui.actions.operations.runner import Outcome
 from tui.actions.operations.servers import ManagedServer, ServerOperations
 from tui.emulator.client import default_kubernetes_state, start_server
 
-KUBERNETES = ManagedServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state)
+KUBERNETES = ManagedServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state, "kubernetes")
 ask = KUBERNETES.ask
 
 

@@ -27,6 +27,8 @@ class ManagedServer:
     stays: str
     """The objects that outlive the server."""
     state: Callable[[], StateDir]
+    context_kind: str
+    """The kind of the contexts that the server serves."""
 
     async def must_run(self) -> None:
         """Check that the server runs. Raises OperationError."""

@@ -195,17 +195,16 @@ class JobRun:
         status = await self._follow()
         await self._drain()
         pb, control = self.job.pb, self.job.control
-        return decide(
-            status,
-            AttemptContext(
-                self._exit_text,
-                spot=strategy(pb) == "SPOT",
-                disable_retries=pb.job_spec.scheduling.disable_retries,
-                cancelling=self.job.cancelled.is_set(),
-                timeout=self._timeout(),
-                control=control,
-            ),
+        context = AttemptContext(
+            self._exit_text,
+            spot=strategy(pb) == "SPOT",
+            disable_retries=pb.job_spec.scheduling.disable_retries,
+            cancelling=self.job.cancelled.is_set(),
+            timeout=self._timeout(),
+            control=control,
         )
+        # The message of a failure needs the replica's output.
+        return await asyncio.to_thread(decide, status, context)
 
     def _exit_text(self, status: AttemptStatus) -> str:
         return exit_text(status, self.attempt, self.job.record)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
+import hashlib
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +18,8 @@ from tui.domain.spec.spec_format import body_of, format_of
 from tui.helper_program import run_helper_blocking
 
 GIT_SECONDS = 2.0
+CLAIM_SECONDS = 600.0
+"""Maximum time in seconds from the choice of a name to the journal's entry of its launch."""
 NO_COMMIT = "nogit"
 
 
@@ -43,6 +48,22 @@ def named(
     if not is_template(template):
         return dict(job)
     return {**job, "displayName": expand(template, name_facts(profile, now, job), existing_names)}
+
+
+def claim(folder: Path, name: str) -> bool:
+    """Claim a name for `CLAIM_SECONDS`, so that launches at the same time get different numbers. Return
+    whether no other launch has the name. Blocking."""
+    # A full disk, or another launch that has just removed an old claim, is no reason to refuse a launch.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for claimed in folder.iterdir():
+            if claimed.stat().st_mtime < time.time() - CLAIM_SECONDS:
+                claimed.unlink(missing_ok=True)
+        try:
+            (folder / hashlib.sha256(name.encode()).hexdigest()).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+    return True
 
 
 def _user() -> str:

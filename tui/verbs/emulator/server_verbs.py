@@ -31,6 +31,9 @@ def add_server_verbs(
     @group.command(help=f"Stop {server.title}. Its {server.stays} keep running.")
     @verb("emulator.stop")
     async def stop(run: Run) -> None:
+        if run.context_name and (run.context.kind, run.context.emulated) != (server.context_kind, True):
+            problem = f"{server.title} does not serve the context {run.context.name}"
+            raise VerbFailure(problem, fix="Omit --context.", code="USAGE")
         was_running = value_of(await operations(run).stop())
         not_running = f"{server.title} was not running{hint}"
         if run.json:

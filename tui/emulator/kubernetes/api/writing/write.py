@@ -43,6 +43,8 @@ from tui.emulator.kubernetes.errors import (
 from tui.emulator.kubernetes.objects import Objects, Record, Stored
 from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource, Obj, without_nulls
 
+_MOST_WARNINGS, _LONGEST_WARNING = 4096, 256
+"""Maximum number of characters of all warnings, above which each is cut, as the API server does."""
 _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
     "them or set propagationPolicy=Orphan to suppress this warning"
@@ -266,6 +268,10 @@ class ObjectWriter:
     ) -> Response:
         stored = Stored(obj, encode(obj), self._objects.version)
         reply = json_response(form_of(request.headers.get("accept", "")).single(resource, stored), code)
+        if sum(map(len, warnings)) > _MOST_WARNINGS:
+            warnings = [warning[:_LONGEST_WARNING] for warning in warnings][
+                : _MOST_WARNINGS // _LONGEST_WARNING
+            ]
         for warning in warnings:
             escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
             reply.headers.append("Warning", f'299 - "{escaped}"')
