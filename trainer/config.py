@@ -183,7 +183,11 @@ class ParallelConfig:
 
     strategy: str = _flag("ddp", "how model and optimizer are sharded", choices=STRATEGIES)
     device: str = _flag("auto", "auto: a GPU if there is one", choices=["auto", "cpu", "cuda"])
-    precision: str = _flag("auto", "auto: bf16 on a GPU, else fp32", choices=["auto", "fp32", "bf16", "fp16"])
+    precision: str = _flag(
+        "auto",
+        "auto: bf16 on a GPU, fp16 on a T4 or V100, else fp32",
+        choices=["auto", "fp32", "bf16", "fp16"],
+    )
     data_parallel_replicate: int = _flag(
         1,
         "fsdp: copies of the model (HSDP); each is sharded over world / (this · --tensor-parallel) processes",

@@ -247,12 +247,14 @@ class Trainer:
         self.step_log.done(state.step, self.rank, self.workload.model)
         stop = self._read_outcomes()
         progress.tick(state.step)
-        state.step_seconds = seconds = time.monotonic() - began
-        self.goodput.seconds["data"] += waited
-        self.goodput.seconds["step"] += seconds - waited
-        self.reporter.tick()
-        if state.step in {1, self.config.steps} or state.step % self.config.log_every == 0:
+        reports = state.step in {1, self.config.steps} or state.step % self.config.log_every == 0
+        if reports:
             stop = self._read_outcomes(wait=True) or stop
+        state.step_seconds = seconds = self.reporter.steps.timed(began, complete=reports)
+        self.goodput.seconds["data"] += waited
+        self.goodput.seconds["step"] += time.monotonic() - began - waited
+        self.reporter.tick()
+        if reports:
             self._report(seconds, waited, norm, rate)
         return stop
 

@@ -6,12 +6,15 @@ import json
 import math
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForCausalLM, LlamaConfig, MixtralConfig
 
 from trainer.config import parse
 from trainer.data.text import Windows
@@ -21,9 +24,11 @@ from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import MIN_LOSSES, GuardAction, LossGuard
 from trainer.metrics.mfu import mfu, peak_flops
 from trainer.metrics.sinks import make_sinks
-from trainer.metrics.step_metrics import StepMetrics
+from trainer.metrics.step_metrics import StepMetrics, StepTimer
+from trainer.models.causal_lm import CausalLM
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
+from trainer.strategy.base import best_precision
 from trainer.strategy.build import build_strategy
 
 
@@ -146,3 +151,54 @@ def test_a_trial_reports_the_study_s_metric(tmp_path: Path, monkeypatch: pytest.
     (line,) = (tmp_path / "h" / "output.metrics").read_text().splitlines()
     said = json.loads(line)
     assert (said["trial"], said["val"], said["global_step"]) == ("7", "2.5", "10")
+
+
+def test_a_step_takes_the_devices_time_and_not_that_of_its_enqueuing() -> None:
+    # The host enqueues a step in 0.1 s; the device needs 1 s for each, one after another.
+    timer = StepTimer(lags=True)
+    now, device, seconds = 0.0, 0.0, []
+    for step in range(1, 13):
+        began = now
+        now += 0.1
+        device = max(device, now) + 1.0
+        reports = step == 1 or step % 4 == 0
+        if reports:
+            now = device
+        seconds.append(timer.ended(began, now, complete=reports))
+        if step == 8:
+            # An evaluation, at whose end the device is idle.
+            now = device = now + 50
+    assert seconds[0] == pytest.approx(1.1)
+    assert seconds[3] == seconds[4] == pytest.approx(1.0, rel=0.05)
+    assert seconds[7] == pytest.approx(1.0, rel=0.05) and seconds[11] == pytest.approx(1.0, rel=0.05)
+    timer = StepTimer(lags=False)
+    assert [timer.ended(at, at + 0.5 * at, complete=False) for at in (1.0, 2.0)] == [0.5, 1.0]
+
+
+def test_the_precision_follows_the_gpu() -> None:
+    named = {"T4": (7, 5), "V100": (7, 0), "A100": (8, 0), "L4": (8, 9), "H100": (9, 0)}
+    found = {name: best_precision(capability) for name, capability in named.items()}
+    assert found == {"T4": "fp16", "V100": "fp16", "A100": "bf16", "L4": "bf16", "H100": "bf16"}
+    assert best_precision(None) == "fp32"
+
+
+def test_the_operations_of_a_model_count_its_active_experts_and_its_attention() -> None:
+    sizes: dict[str, Any] = {
+        "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+    }  # fmt: skip
+    # The counter does not know the kernel of attention on CPUs.
+    dense = CausalLM(AutoModelForCausalLM.from_config(LlamaConfig(**sizes), attn_implementation="eager"))
+    tokens = torch.zeros(2, 64, dtype=torch.int64)
+    with FlopCounterMode(display=False) as counter:
+        dense(tokens, tokens).backward()
+    # The counter has no operation of an embedding.
+    embedding = 6.0 * 300 * 32
+    assert dense.flops_per_token(64) - embedding == pytest.approx(counter.get_total_flops() / 128, rel=0.02)
+    mixture = CausalLM(
+        AutoModelForCausalLM.from_config(MixtralConfig(**sizes, num_local_experts=8, num_experts_per_tok=2))
+    )
+    experts = sum(w.numel() for name, w in mixture.named_parameters() if ".experts." in name)
+    others = sum(w.numel() for name, w in mixture.named_parameters() if ".experts." not in name)
+    assert experts == 2 * 8 * 3 * 32 * 64
+    assert mixture.flops_per_token(64) == 6.0 * (others + experts / 4) + 12.0 * 2 * 32 * 64

@@ -42,4 +42,6 @@ def select_device(requested: str) -> torch.device:
             "use --nproc with that number"
         )
     torch.cuda.set_device(local_rank)
+    # Products of float32 matrices use TF32, where the GPU has it.
+    torch.set_float32_matmul_precision("high")
     return torch.device("cuda", local_rank)

@@ -16,6 +16,32 @@ RECENT = 20
 """Number of recent reports that the estimate of the remaining time uses."""
 
 
+class StepTimer:
+    """Measures the seconds of a step, also on a device that runs behind the host: there the time between two
+    steps that the host has awaited is divided by the number of steps."""
+
+    def __init__(self, *, lags: bool) -> None:
+        self._lags, self._steps = lags, 0
+        self._first_began = self._last_ended = 0.0
+        self._seconds = 0.0
+
+    def ended(self, began: float, now: float, *, complete: bool) -> float:
+        """Return the seconds of the step, or the last known ones if the device may not have `complete`d the
+        step; times are in seconds of the monotonic clock."""
+        # Work between two steps, such as an evaluation, does not count.
+        between = began - self._last_ended if self._steps else 0.0
+        if self._steps == 0:
+            self._first_began = began
+        else:
+            self._first_began += between
+        self._steps, self._last_ended = self._steps + 1, now
+        if complete or not self._lags:
+            first = self._first_began if self._lags else began
+            self._seconds = (now - first) / (self._steps if self._lags else 1)
+            self._steps = 0
+        return self._seconds or now - began
+
+
 class StepMetrics:
     """Device metrics of one rank. If `flops_per_token` is `None`, the first pass is counted."""
 
@@ -37,6 +63,11 @@ class StepMetrics:
         look_up = peak is None and device.type == "cuda"
         self._peak = peak_flops(torch.cuda.get_device_name(device)) if look_up else peak
         self._reports: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self._timer = StepTimer(lags=device.type == "cuda")
+
+    def timed(self, began: float, *, complete: bool) -> float:
+        """Return the seconds of a step as `StepTimer.ended` does; the step ends now."""
+        return self._timer.ended(began, time.monotonic(), complete=complete)
 
     @contextmanager
     def counted(self, tokens: int) -> Iterator[None]:

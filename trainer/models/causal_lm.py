@@ -24,6 +24,10 @@ _DROPOUT = (
 """Names of dropout rates in decoders' configurations, without the rates of a classifier's head."""
 
 
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+"""Names of the number of experts in the configuration of a mixture."""
+
+
 class CausalLM(nn.Module):
     """Maps tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar). The target of
     each position is the next token; the loss skips `IGNORED`."""
@@ -57,6 +61,23 @@ class CausalLM(nn.Module):
         """Maximum number of tokens in a sequence; None if there is no limit."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return int(limit) if limit else None
+
+    def flops_per_token(self, context: int) -> float:
+        """Return the operations of a forward and backward pass per token: a token uses only some experts of a
+        mixture, and attends to `context` tokens."""
+        config = self.model.config.get_text_config(decoder=True)
+        experts = next((n for name in _EXPERTS if (n := getattr(config, name, None))), 1)
+        share = min(1.0, (getattr(config, "num_experts_per_tok", None) or experts) / experts)
+        weights = trained = 0.0
+        for name, weight in self.named_parameters():
+            used = weight.numel() * (share if ".experts." in name else 1.0)
+            weights += used
+            # A frozen weight has no gradient.
+            trained += used if weight.requires_grad else 0.0
+        heads = getattr(config, "num_attention_heads", 0)
+        width = heads * (getattr(config, "head_dim", None) or config.hidden_size // max(1, heads))
+        attention = 12.0 * int(config.num_hidden_layers) * int(width) * context
+        return 4.0 * weights + 2.0 * trained + attention
 
     def blocks(self) -> Sequence[nn.Module]:
         """Return the repeated layers: the longest list of modules of one class."""

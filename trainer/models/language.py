@@ -174,8 +174,6 @@ def causal_lm(config: Config) -> Workload:
             f"--tokenizer {data.info.tokenizer} has {data.info.vocabulary} tokens, but {where} has "
             f"{model.vocabulary}"
         )
-    weights = sum(p.numel() for p in model.parameters())
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return Workload(
         model,
         model.blocks(),
@@ -183,8 +181,7 @@ def causal_lm(config: Config) -> Workload:
         tokens_per_sample=context,
         evaluation=data.evaluation,
         count_targets=count_targets if data.info.marked else None,
-        # A frozen weight has no gradient.
-        flops_per_token=4.0 * weights + 2.0 * trained,
+        flops_per_token=model.flops_per_token(context),
         weights=deferred.source(model),
         tensor_plan=plan_of(model.model, "model."),
     )

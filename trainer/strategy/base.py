@@ -99,5 +99,14 @@ def compute_dtype(config: Config, device: torch.device) -> torch.dtype:
     """Return the data type in which the model computes."""
     name = config.parallel.precision
     if name == "auto":
-        name = "bf16" if device.type == "cuda" else "fp32"
+        capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+        name = best_precision(capability)
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+
+
+def best_precision(capability: tuple[int, int] | None) -> str:
+    """Return the precision of a GPU by its compute capability, or of the CPU: GPUs before Ampere (T4, V100)
+    have fp16 in their tensor cores and only emulate bf16."""
+    if capability is None:
+        return "fp32"
+    return "bf16" if capability >= (8, 0) else "fp16"
