@@ -370,3 +370,15 @@ async def test_a_status_that_does_not_fit_beside_the_tabs_has_a_line_of_its_own(
         await pilot.resize_terminal(120, 24)
         await until(pilot, lambda: not line.display, "the wide screen")
         assert "all of it   all replicas" in header(screen)
+
+
+async def test_a_silent_job_shows_since_when_and_what_to_do(tmp_path: Path) -> None:
+    backend = backend_of(log=False)
+    backend.say(*(step(2.0 * n, n) for n in range(1, 120)))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        # Older lines have arrived by now.
+        screen.feed.sources["logs"].began_at = -1000.0
+        await until(pilot, lambda: screen.feed.silence is not None, "the silence")
+        await pilot.pause()
+        shown = "\n".join(strip.text for strip in screen.app.screen._compositor.render_strips())
+        assert "◇ no step for" in shown and ":stacks" in shown and "about" not in shown

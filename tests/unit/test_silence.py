@@ -14,15 +14,17 @@ from tests.unit.progress_dialects_support import START, log_entry
 from tui.display.ascii_filter import _TABLE
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE
-from tui.domain.core.replica import Replica
+from tui.domain.core.replica import Replica, ReplicaGroup
 from tui.domain.core.states import JobState
-from tui.domain.core.training_progress import Progress, Silence
+from tui.domain.core.training_progress import Progress, Silence, Straggler
 from tui.domain.fields.cell import SILENT as SIGN
 from tui.domain.fields.cell import STATES
 from tui.domain.fields.job_row import JobRow
 from tui.domain.fields.jobs import job_json, progress_cell
-from tui.domain.fields.replicas import with_silence
+from tui.domain.fields.replicas import with_remarks
 from tui.domain.progress.job_progress import JobProgress
+from tui.domain.vertex.cost import lost_to
+from tui.domain.vertex.prices import Range
 
 JOB = Job("jobs/1", "1", "a", JobState.RUNNING, "RUNNING", "local", "r", "custom", start_time=START)
 POLL = 2.0
@@ -323,7 +325,7 @@ def test_a_silent_job_shows_its_silence_and_no_expected_end() -> None:
     assert told["progress"]["expected_end"] is None and told["state"] == "RUNNING"
     assert "wrote no line since 2026-11-22 10:00:00 UTC" in told["meaning"]
     assert "vxtui shell 1 --replica worker-1" in told["next_step"]
-    (replica,) = with_silence(SILENT, SILENT.silence, now).replicas
+    (replica,) = with_remarks(SILENT, SILENT.progress, now).replicas
     assert replica.reason == "silent for 38m, exited?"
 
 
@@ -336,3 +338,46 @@ def test_the_glyph_has_an_ascii_sign_of_its_own() -> None:
     glyphs = {glyph for glyph, _ in STATES.values()}
     assert SIGN not in glyphs
     assert SIGN.translate(_TABLE) not in {glyph.translate(_TABLE) for glyph in glyphs}
+
+
+def straggler(lines: Iterable[Line]) -> Straggler | None:
+    reader, at = JobProgress(), 0.0
+    for at, replica, text in sorted(lines, key=lambda line: line[0]):
+        reader.add(log_entry(text, at, replica))
+    reader.observe(JOB, START + timedelta(seconds=at))
+    return reader.progress.straggler
+
+
+def test_a_replica_whose_steps_take_longer_is_named_with_its_cost() -> None:
+    usual = {0: 1.0, 1: 1.38, 2: 0.98, 3: 1.02}
+    own = [(n * s, f"worker-{r}", f"iter {n} loss 1.0") for r, s in usual.items() for n in range(1, 40)]
+    slow = straggler(own)
+    assert slow is not None and (slow.replica, slow.replicas) == ("worker-1", 1)
+    assert slow.words == "worker-1 is 38 % slower than the others"
+    groups = (ReplicaGroup("worker", "worker", 4, "n1-standard-4"),)
+    lost = lost_to(slow, replace(JOB, groups=groups), Range(16.0, 16.0))
+    assert lost is not None and lost.low == pytest.approx(16 / 4 * 0.38 / 1.38)
+
+
+def test_a_replica_that_waits_for_its_data_makes_all_others_wait() -> None:
+    def line(replica: int, n: int, waited: float) -> Line:
+        fields = {"kind": "rank" if replica else "step", "step": n, "loss": 1.0}
+        fields |= {"step_seconds": 1.4, "data_seconds": waited}
+        return n * 1.4 + 0.01 * replica, f"worker-{replica}", {"message": "…", "vxtui": fields}
+
+    waits = {0: 0.02, 1: 0.03, 2: 0.45}
+    slow = straggler(line(r, n, waited) for r, waited in waits.items() for n in range(1, 30))
+    assert slow is not None and (slow.replica, slow.slower, slow.replicas) == ("worker-2", 0.3, 3)
+    waits[2] = 0.05
+    assert straggler(line(r, n, waited) for r, waited in waits.items() for n in range(1, 30)) is None
+
+
+def test_replicas_in_lockstep_and_noise_have_no_straggler() -> None:
+    rng = random.Random(5)
+    own = [
+        (n + rng.uniform(0, 0.6) + 0.01 * r, f"worker-{r}", f"iter {n} loss 1.0")
+        for r in range(4)
+        for n in range(1, 60)
+    ]
+    assert straggler(own) is None
+    assert straggler(Run("many ranks", 5.0, 8, all_print=True, length=300).lines()) is None

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -22,11 +23,12 @@ from tui.domain.core.training_progress import Progress
 from tui.domain.fields.attempts import attempts_json, attempts_words
 from tui.domain.fields.job_row import JobRow, JobSources
 from tui.domain.fields.jobs import job_fields, job_json, steps_text
-from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_silence
+from tui.domain.fields.replicas import REPLICA_FIELDS, replica_rows, with_remarks
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.domain.vertex import cost
+from tui.domain.vertex.prices import Range
 from tui.kinds.registry import kind_of, own_fields, region_word, titled
 from tui.store.jobs.attempts import AttemptCounts, read_attempts
 from tui.store.jobs.causes import Causes, causes_in
@@ -168,19 +170,35 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         # Everything else is known; only the log's progress is missing.
         note(sentences(f"The progress in the job's log can't be read: {read.message}", read.fix))
     target = replace(target, progress=progress)
-    target = with_silence(target, target.silence, datetime.now(UTC))
+    target = with_remarks(target, progress, datetime.now(UTC))
+    prices = read_prices(state_dir())[0]
+    hour = cost.hourly(target, prices)
     diagnosis = diagnosis or diagnosis_of(target)
     if run.json:
         resource = spec if reveal else masked(spec)[0]
-        spent = cost.spent(target, datetime.now(UTC), read_prices(state_dir())[0])
+        spent = cost.spent(target, datetime.now(UTC), prices)
         history = None if attempts is None else attempts_json(attempts, spent)
-        print_json({**job_json(target, diagnosis=diagnosis), "history": history, "resource": resource})
+        facts = {"straggler": _straggler_json(target, hour), "history": history, "resource": resource}
+        print_json(job_json(target, diagnosis=diagnosis) | facts)
         return
     _print_job(target, parent)
     if attempts is not None and len(attempts.attempts) > 1:
         out(f"  {attempts_words(attempts)}")
+    if progress.straggler is not None:
+        lost = cost.money(cost.lost_to(progress.straggler, target, hour), "/h")
+        out(f"  {progress.straggler.words}: {lost}")
     _print_why(target, diagnosis)
     _print_replicas(target)
+
+
+def _straggler_json(job: Job, hour: Range | None) -> dict[str, Any] | None:
+    """Return the slow replica in the documented JSON format."""
+    slow = job.progress.straggler
+    if slow is None:
+        return None
+    usd = cost.lost_to(slow, job, hour)
+    lost = None if usd is None else {"low": round(usd.low, 6), "high": round(usd.high, 6)}
+    return {"replica": slow.replica, "slower": slow.slower, "usd_per_hour": lost}
 
 
 def _print_job(job: Job, parent: Job | None) -> None:

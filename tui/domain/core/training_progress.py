@@ -55,6 +55,22 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
+class Straggler:
+    """The replica that is slower than the others."""
+
+    replica: str
+    slower: float
+    """Additional time of a step, as a fraction of the others' time."""
+    replicas: int
+    """Number of replicas that lose this time: all of a job in lockstep, otherwise 1."""
+
+    @property
+    def words(self) -> str:
+        """`worker-1 is 38 % slower than the others`."""
+        return f"{self.replica} is {self.slower * 100:.0f} % slower than the others"
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A job's progress as the job reports it. A value that was not reported is `None`."""
 
@@ -80,6 +96,8 @@ class Progress:
     """Seconds of one step, as the last steps took."""
     silence: Silence | None = None
     """The silence at the last read of the log."""
+    straggler: Straggler | None = None
+    """The slow replica at the last read of the log."""
     attempt: int | None = None
     """Number of the current attempt of a restarted job; `None` for a job without a known restart."""
     lost_steps: int | None = None

@@ -12,7 +12,7 @@ from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.metric import CPU, GPU, MEMORY
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
-from tui.domain.core.training_progress import Silence
+from tui.domain.core.training_progress import Progress
 from tui.domain.fields.cell import NONE, UNKNOWN, Cell, Tone, muted, state_cell
 from tui.domain.fields.field import Field, json_object, sortable
 
@@ -168,21 +168,22 @@ SORTS = sortable(REPLICA_FIELDS, first="replica")
 """The fields for sorting replicas."""
 
 
-def with_silence(job: Job, silence: Silence | None, now: datetime) -> Job:
-    """Return the job, whose silent replica has the silence as the reason for its state."""
-    if silence is None or not silence.replica:
+def with_remarks(job: Job, progress: Progress, now: datetime) -> Job:
+    """Return the job, whose silent or slow replica has this as the reason for its state."""
+    remarks, silence, slow = dict[str, str](), progress.silence, progress.straggler
+    if slow is not None:
+        remarks[slow.replica.split(" ", 1)[0]] = f"{slow.slower * 100:.0f} % slower than the others"
+    if silence is not None and silence.replica:
+        remarks[silence.replica.split(" ", 1)[0]] = f"silent for {age(now - silence.since)}, exited?"
+    if not remarks or job.state is not JobState.RUNNING:
         return job
-    text = f"silent for {age(now - silence.since)}, exited?"
-    return replace(
-        job,
-        replicas=tuple(
-            replace(replica, reason=text)
-            if silence.replica.split(" ", 1)[0] == replica.id
-            and not (replica.reason or replica.state.terminal)
-            else replica
-            for replica in known_replicas(job)
-        ),
+    replicas = tuple(
+        replace(replica, reason=remarks[replica.id])
+        if replica.id in remarks and not (replica.reason or replica.state.terminal)
+        else replica
+        for replica in known_replicas(job)
     )
+    return replace(job, replicas=replicas)
 
 
 def replica_rows(job: Job) -> list[ReplicaRow]:

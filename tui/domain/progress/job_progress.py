@@ -16,6 +16,7 @@ from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import (
     MOST_NUMBERS,
     RECENT,
+    STEPS,
     Progress,
     TrainingStep,
     advance,
@@ -33,6 +34,8 @@ from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
 """Maximum number of processes that are followed; processes of lower rank replace others."""
+SLIGHTLY = 0.05
+"""Change of a straggler's additional time that is not reported."""
 QUIET = timedelta(minutes=10)
 """Silence of the reporting process after which another process replaces it."""
 
@@ -119,8 +122,13 @@ class JobProgress:
             begins = [at for at in (job.start_time, job.resume_time, job.attempt_time) if at is not None]
             ended = [replica.id for replica in job.replicas if replica.state.terminal]
             silence = self._watch.silence(now, begin=max(begins, default=None), ended=ended)
-        if silence != self.progress.silence:
-            self.progress = replace(self.progress, silence=silence)
+        known, slow = self.progress.straggler, None
+        if job.state is JobState.RUNNING:
+            slow = self._watch.straggler()
+        if known and slow and known.replica == slow.replica and abs(known.slower - slow.slower) < SLIGHTLY:
+            slow = known
+        if (silence, slow) != (self.progress.silence, known):
+            self.progress = replace(self.progress, silence=silence, straggler=slow)
 
     @property
     def _only_prepared(self) -> bool:
@@ -132,7 +140,9 @@ class JobProgress:
         kind, number, at = fields.get("kind"), count(fields.get("step")), entry.timestamp
         if kind in {"step", "rank"} and number is not None:
             last = kind == "step" and number == count(fields.get("total_steps"))
-            self._watch.step(at, entry.replica, number, after=ENDING if last else "")
+            own, whole = finite(fields.get("data_seconds")), finite(fields.get("step_seconds"))
+            times = None if own is None or whole is None else (own, whole)
+            self._watch.step(at, entry.replica, number, after=ENDING if last else "", times=times)
         elif kind == "hang":
             over = fields.get("state") != "found"
             self._watch.hang(at, None if over else finite(fields.get("seconds")) or 0.0)
@@ -212,7 +222,10 @@ class JobProgress:
         after = EPOCH if total and done == total else ""
         if sample.total_steps == sample.step:
             after = ENDING
-        self._watch.step(entry.timestamp, name, sample.step, after=after)
+        times = None
+        if reading.speed and reading.speed_unit == STEPS:
+            times = 1 / reading.speed, 1 / reading.speed
+        self._watch.step(entry.timestamp, name, sample.step, after=after, times=times)
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
         """Return whether the steps are read from this process."""

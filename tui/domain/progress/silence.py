@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from statistics import median
 
-from tui.domain.core.training_progress import Silence
+from tui.domain.core.training_progress import Silence, Straggler
 
 SHORTEST, SHORT_STEP = timedelta(seconds=45), timedelta(seconds=20)
 """Shortest silence of a job whose usual interval between steps is below `SHORT_STEP`."""
@@ -35,6 +36,8 @@ MOST_SOURCES = 256
 MOST_CHARACTERS = 300
 REGULAR = 20
 """Number of intervals between lines that a silence of a job without known steps needs."""
+MEASURED, SLOWER = 10, 0.15
+"""Number of measured steps of a process, and smallest additional time of a straggler's step."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 EPOCH, ENDING = "epoch", "ending"
 """The phases after the last step of an epoch and of the run."""
@@ -121,6 +124,13 @@ class _Source:
     steps: _Reports = field(default_factory=_Reports)
     lines: _Reports = field(default_factory=_Reports)
     number: int | None = None
+    times: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=40))
+    """Its own part of the time of its last steps, and the whole time, in seconds."""
+
+    @property
+    def own(self) -> list[float]:
+        """Its own times, the shortest first."""
+        return sorted(own for own, _ in self.times)
 
     @property
     def last(self) -> datetime | None:
@@ -153,9 +163,18 @@ class SilenceWatch:
         """Whether enough is known to tell a silence."""
         return self._steps.limit() is not None or self._loop() is not None
 
-    def step(self, at: datetime, source: str, number: int, *, after: str = "") -> None:
+    def step(
+        self,
+        at: datetime,
+        source: str,
+        number: int,
+        *,
+        after: str = "",
+        times: tuple[float, float] | None = None,
+    ) -> None:
         """Record a training step of a process, and the phase `after` the last step of an epoch or of the run.
-        A step that was reported before counts as a line."""
+        A step that was reported before counts as a line. `times` are the process's own part of the step's
+        time and the whole time; by default the time since its previous step."""
         reports = self._source(at, source)
         if reports is None:
             return
@@ -163,6 +182,11 @@ class SilenceWatch:
         if number == reports.number:
             return
         restarted = reports.number is not None and number < reports.number
+        if times is None and reports.number is not None and reports.steps.last is not None and not restarted:
+            seconds = (at - reports.steps.last).total_seconds() / (number - reports.number)
+            times = seconds, seconds
+        if times is not None and not self._phases:
+            reports.times.append(times)
         reports.number = number
         reports.steps.add(at, announced=bool(self._phases))
         if self._front is not None and number <= self._front and not restarted:
@@ -220,6 +244,22 @@ class SilenceWatch:
             return Silence(last, what, self._first_quiet())
         name, since = self._behind(now) if not self._phases else ("", None)
         return Silence(since, f"{name} silent", name) if since is not None else None
+
+    def straggler(self) -> Straggler | None:
+        """Return the process whose own part of a step is clearly longer than that of every other process."""
+        known = {name: source for name, source in self._sources.items() if len(source.times) >= MEASURED}
+        if len(known) < 2:
+            return None
+        usual = {name: median(source.own) for name, source in known.items()}
+        name = max(usual, key=lambda name: usual[name])
+        others = [usual[other] for other in known if other != name]
+        whole = median(total for other in known if other != name for _, total in known[other].times)
+        slower = (usual[name] - median(others)) / whole if whole else 0.0
+        own = known[name].own
+        if slower < SLOWER or own[len(own) // 5] <= max(others):
+            return None
+        lockstep = abs(median(total for _, total in known[name].times) - whole) < SLOWER / 2 * whole
+        return Straggler(name, round(slower, 2), len(known) if lockstep else 1)
 
     def _loop(self) -> tuple[timedelta, datetime] | None:
         """Return the limit and the last time of the lines of a job that prints regularly, but no known steps.

@@ -11,6 +11,7 @@ from typing import Any
 from tui.domain.core.job import Job
 from tui.domain.core.replica import ACCELERATOR_COUNT, INSTANCE_TYPE, REDUCER, REGION, NodeShare
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Straggler
 from tui.domain.spec.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.spec.spec_format import KnownJob, custom_jobs, is_one, unpriced
 from tui.domain.vertex import catalog
@@ -262,6 +263,12 @@ def missing(job: Job, prices: Prices | None = None) -> str:
         lookup.hour(parts_of_job(job))
         gaps += lookup.missing
     return f"missing: {', '.join(dict.fromkeys(gaps))}" if gaps else ""
+
+
+def lost_to(straggler: Straggler, job: Job, hour: Range | None) -> Range | None:
+    """Return USD per hour that a job which costs `hour` spends on waiting for its slow replica."""
+    share = straggler.slower / (1 + straggler.slower) * straggler.replicas / max(1, job.replica_count)
+    return None if hour is None else hour.times(min(1.0, share))
 
 
 def hourly_parts(parts: Iterable[CostPart], region: str, prices: Prices | None = None) -> Range | None:

@@ -177,9 +177,17 @@ class OverviewPane(JobPane):
             *_helps(silence_diagnosis(job, silence)),
         ]
 
+    def _straggler(self, job: Job) -> list[Row]:
+        """Return the replica that is slower than the others, and what the others' waiting costs."""
+        slow, costs = self.feed.progress.straggler, self.console.costs
+        if slow is None or job.state is not JobState.RUNNING:
+            return []
+        cost = costs.lost_words(slow, job)
+        return [("slow replica", Content.styled(plain(slow.words) + cost, "$text-warning"))]
+
     def _why(self, job: Job) -> list[Labelled]:
         """Return why the job is in its state or waits, in the service's words, and the remedy."""
-        rows: list[Row] = self._silence(job)
+        rows: list[Row] = [*self._silence(job), *self._straggler(job)]
         if job.reason and job.error is None:
             rows.append(("reason", Content(plain(job.reason))))
         if not job.state.terminal:

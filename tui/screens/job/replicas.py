@@ -17,7 +17,7 @@ from tui.domain.core.formatting import NOT_MEASURED, pieces
 from tui.domain.core.metric import GPU
 from tui.domain.core.replica import group_of
 from tui.domain.core.text import plain
-from tui.domain.fields.replicas import SORTS, with_silence
+from tui.domain.fields.replicas import SORTS, with_remarks
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.filter_bar import FilterBar
@@ -123,7 +123,7 @@ class ReplicasPane(JobPane):
         history = self.feed.attempts()
         if history is not None:
             job = replace(job, replicas=with_interruptions(job.replicas, history.milestones))
-        shown = with_silence(job, self.feed.silence, self.feed.as_of("logs"))
+        shown = with_remarks(job, self.feed.progress, self.feed.as_of("logs"))
         self.tree_view.display_job(shown, figures)
         self._go_to_wanted()
 

@@ -17,6 +17,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.task import Task
 
 if TYPE_CHECKING:
+    from tui.domain.core.training_progress import Straggler
     from tui.domain.serving.traffic import Deployed
     from tui.domain.vertex.cost import CostPart
     from tui.domain.vertex.prices import Prices, Range
@@ -153,6 +154,11 @@ class Costs:
         """Return a rate as text, e.g. `~$0.22`; · if unknown."""
         # The module of costs is loaded with the prices.
         return NOT_MEASURED if rate is None else str(self._cost.money(rate))
+
+    def lost_words(self, straggler: Straggler, job: Job) -> str:
+        """Return the cost of waiting for a slow replica as text, e.g. `: ~$4.10/h`; "" if unknown."""
+        rate = self.rate(job)
+        return "" if rate is None else f": {self._cost.money(self._cost.lost_to(straggler, job, rate), '/h')}"
 
     def date(self, job: Job) -> str:
         """Return the ISO date of the price table used for the job; "" if no prices are loaded."""

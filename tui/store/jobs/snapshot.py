@@ -21,7 +21,7 @@ from tui.domain.core.job import Job, JobError
 from tui.domain.core.replica import NodeShare, ReplicaGroup
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.core.training_progress import Progress, Silence
+from tui.domain.core.training_progress import Progress, Silence, Straggler
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.kinds.registry import kinds
 
@@ -109,6 +109,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     timedelta: timedelta.total_seconds,
     Progress: _plain,
     Silence: _plain,
+    Straggler: _plain,
     JobError: _plain,
     Diagnosis: _plain,
     tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
@@ -144,9 +145,9 @@ def _job(saved: dict[str, Any]) -> Job:
         if "tokens_per_second" in progress:
             progress["speed"] = progress.pop("tokens_per_second")
         _read_times(progress, _PROGRESS_TIMES)
-        if "silence" in progress:
-            _read_times(progress["silence"], ("since",))
-            progress["silence"] = Silence(**progress["silence"])
+        _read_times(progress.get("silence", {}), ("since",))
+        parts: dict[str, type] = {"silence": Silence, "straggler": Straggler}
+        progress |= {name: kind(**progress[name]) for name, kind in parts.items() if name in progress}
         saved["progress"] = Progress(**progress)
     return Job(**saved)
 

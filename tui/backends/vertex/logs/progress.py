@@ -13,7 +13,7 @@ from tui.backends.interface import InvalidRequest, LogQuery, ProgressService
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, any_of, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
-from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
+from tui.backends.vertex.logs.progress_filter import KINDS, ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE, LogEntry
@@ -26,6 +26,8 @@ JOBS_PER_READ = 500
 """Maximum number of job ids of one filter: they fit in 20,000 characters with a margin."""
 PER_JOB = 40
 """Number of entries read for each job at first. The newest few are enough."""
+ONE_JOB = 400
+"""Number of entries read for a single job, whose replicas' own steps are read too."""
 ALONE = 10
 """Maximum number of jobs that one `read` reads individually."""
 FIRST_LOSSES = 4
@@ -153,7 +155,7 @@ class ProgressReader(ProgressService):
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
         """Return the newest lines; without the jobs' own patterns if the service refuses the patterns."""
-        size = min(PAGE, PER_JOB * len(jobs))
+        size = min(PAGE, PER_JOB * len(jobs) if len(jobs) > 1 else ONE_JOB)
         names = [job.name for job in jobs]
         try:
             return await self._logs.page(text, names, newest_first=True, size=size)
@@ -182,7 +184,8 @@ class ProgressReader(ProgressService):
         for key, members in ids.items():
             since = stamp(begins[key]) if begins[key] > lower else ""
             groups.append(ProgressGroup(tuple(job.id for job in members), key[0], key[1], since))
-        return f"{group_lines(groups)} AND timestamp>={quoted(stamp(lower))}"
+        kinds = KINDS if len(jobs) > 1 else (*KINDS, "rank")
+        return f"{group_lines(groups, kinds)} AND timestamp>={quoted(stamp(lower))}"
 
     def _begin(self, job: Job, now: datetime) -> datetime:
         known = self._known[job.name]

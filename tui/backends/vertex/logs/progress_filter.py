@@ -39,12 +39,12 @@ def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
     return f"{any_of('resource.labels.job_id', group.ids)} AND {progress_lines(group, kinds)}"
 
 
-def group_lines(groups: Iterable[ProgressGroup]) -> str:
+def group_lines(groups: Iterable[ProgressGroup], kinds: Sequence[str] = KINDS) -> str:
     """Return the condition for the lines of every group."""
     conditions = []
     for group in groups:
         since = f" AND timestamp>={quote(group.since)}" if group.since else ""
-        conditions.append(f"({job_lines(group)}{since})")
+        conditions.append(f"({job_lines(group, kinds)}{since})")
     either = conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
     return f'resource.type="ml_job" AND {either}'
 
