@@ -112,7 +112,7 @@ async def test_a_waiting_job_says_what_for(tmp_path: Path) -> None:
     backend = backend_of(job(5, "eval", JobState.QUEUED, age=33), log=False)
     async with opened(backend, tmp_path) as (screen, _):
         facts = text_of(screen.pane, "#facts")
-        assert "33m" in facts and "In the queue, for as long as the training quota is used up." in facts
+        assert "33m" in facts and "The job waits in the queue while the training quota is used up." in facts
         assert "waits 33m" in header(screen)
 
 

@@ -58,27 +58,27 @@ async def test_a_queued_job_names_the_quota_and_its_users(tmp_path: Path) -> Non
         )
         assert job.diagnosis is not None and job.diagnosis.short == "short 4 CPUs"
         assert job.diagnosis.fix == (
-            "It starts when bert ends; or request more quota, or launch in us-west1."
+            "The job starts when bert ends; or request more quota, or launch in us-west1."
         )
         verdict = waiting_verdict(job)
         assert verdict is not None and verdict.cause == job.waiting[0] and verdict.next == job.diagnosis.fix
         # A job that would fit waits behind the earlier one.
         behind = await _create(clients, *held(end), name="small")
         assert (
-            "1 earlier job for the same quota, large"
+            "1 earlier job for the same quota: large"
             in (await _reason(backend, behind, "earlier")).waiting[0]
         )
         beyond = await _create(clients, *held(end, 3), name="beyond")
         job = await _reason(backend, beyond, "short 8")
-        assert job.diagnosis is not None and "It needs more than the limit" in job.diagnosis.fix
+        assert job.diagnosis is not None and "The job needs more than the limit" in job.diagnosis.fix
         listed = [job async for page in backend.list_jobs() for job in page.jobs]
         waiting = {job.display_name: job.waiting for job in await all_with_reasons(backend, listed)}
         assert waiting["bert"] == () and waiting["large"][0].endswith("used by bert (4).")
         # A parent waits as its job does.
         pipelines = Pipelines(clients)
         made = await pipelines.begin(inputs={"worker_pool_specs": held(end, 3)})
-        job = await _reason(backend, made.name, "part")
-        assert "waits: Training quota in us-central1: CPUs: needs 12" in job.waiting[0]
+        job = await _reason(backend, made.name, "Part ")
+        assert ": Training quota in us-central1: CPUs: needs 12" in job.waiting[0]
 
 
 async def test_a_pending_job_compares_its_wait_with_earlier_jobs(tmp_path: Path) -> None:
@@ -94,7 +94,9 @@ async def test_a_pending_job_compares_its_wait_with_earlier_jobs(tmp_path: Path)
         await clients.reach(refused, "FAILED")
         await clients.admin(do="scarcity", delay=600)
         name = await _create(clients, *held(end, 2), name="slow")
-        job = await _reason(backend, name, "For machines in us-central1: 2 × n1-standard-4, standard.")
+        job = await _reason(
+            backend, name, "The job waits for machines in us-central1: 2 × n1-standard-4, standard."
+        )
         assert "1 earlier job of this shape waited" in job.waiting[0]
         assert job.waiting[0].endswith("here; 1 got no machines.")
         await clients.admin(do="scarcity", stockout=True)
@@ -118,6 +120,6 @@ async def test_a_job_of_a_persistent_resource_names_its_holders(tmp_path: Path) 
         waiting = await _create(clients, *held(end, 2), name="next", spec=on)
         job = await _reason(backend, waiting, "3 of 4 replicas are used by bert (3)")
         assert job.diagnosis is not None and job.diagnosis.short == ""
-        assert job.diagnosis.fix.startswith("It starts when bert ends, or the resource gets")
+        assert job.diagnosis.fix.startswith("The job starts when bert ends, or the resource gets")
         last = await _create(clients, *held(end, 2), name="last", spec=on)
-        assert "1 job before it, next." in (await _reason(backend, last, "before it")).waiting[0]
+        assert "1 job before this job, next." in (await _reason(backend, last, "before this job")).waiting[0]

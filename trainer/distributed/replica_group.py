@@ -24,8 +24,8 @@ class Disagreed(RuntimeError):
 
 
 class ModelReplica:
-    """The ranks of a node that share one replica of the model. Create it while only they are in the default
-    group."""
+    """The ranks of a node that share one replica of the model. Create the object while the default group
+    contains only these ranks."""
 
     def __init__(self, timeout: float) -> None:
         """`timeout` limits each wait of these ranks for one another, in seconds."""

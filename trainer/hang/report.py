@@ -95,7 +95,7 @@ def _collective(collective: Collective | None, records: Sequence[RankRecord]) ->
 
 def place_of(record: RankRecord, collective: Collective | None = None) -> Frame | None:
     """Return the source line of the rank, or the worker's line if the rank waits for a worker. For a wrong
-    `collective`, return the line that began it, because the main thread may have moved on."""
+    `collective`, return the line that began the collective, because the main thread may have moved on."""
     frames = record.frames
     if collective is not None and (began := user_frame(collective.frames)) is not None:
         return began

@@ -57,7 +57,7 @@ class MemoryEstimate:
         return max(1, min(most))
 
     def need(self, samples: int) -> float:
-        """Return the most bytes that a step of so many samples needs."""
+        """Return the maximum number of bytes that a step with this number of samples needs."""
         return max(fixed + samples * each for fixed, each in self.moments)
 
 
@@ -145,8 +145,8 @@ def kept_bytes(config: Config, workload: Workload, dtype: torch.dtype, shards: i
 
 
 def pass_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> tuple[float, float]:
-    """Return the most bytes that a forward and backward pass needs besides `kept_bytes`: a fixed part, and
-    the part for each sample. Raises UsageError if the sizes depend on values, which the trace does not
+    """Return the maximum number of bytes that a forward and backward pass needs besides `kept_bytes`: a fixed
+    part, and the part for each sample. Raises UsageError if sizes depend on values, which a trace does not
     have."""
     one = _peak(config, workload, dtype, 1)
     if workload.probe is not None or len(workload.train) < 2:
@@ -195,8 +195,8 @@ def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) 
 
 @contextlib.contextmanager
 def _fake(workload: Workload, config: Config, dtype: torch.dtype | None) -> Iterator[None]:
-    """Replace the weights with fake tensors on the CPU, of a type or of their own, and recompute activations
-    as the strategy does."""
+    """Replace the weights with fake tensors on the CPU, of one type or of their own types, and recompute
+    activations as the strategy does."""
     own = [
         (module, name, tensor)
         for module in workload.model.modules()

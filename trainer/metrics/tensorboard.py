@@ -43,7 +43,7 @@ class TensorBoardSink:
         self._failed = True
         emit(
             "phase",
-            f"no metrics for TensorBoard in {self._folder}: {error}",
+            f"metrics for TensorBoard can't be written to {self._folder}: {error}",
             severity="WARNING",
             phase="metrics",
         )

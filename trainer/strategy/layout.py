@@ -51,8 +51,8 @@ class DcpLayout:
     family: str = "dcp"
 
     def writer(self, name: str) -> int | None:
-        """Return the rank that wrote a part: torch writes a shard that several ranks have only once, on any
-        of these ranks. All ranks read the index of the parts."""
+        """Return the rank that wrote a part: torch writes each shard once, on any of the ranks that have the
+        shard. All ranks read the index of the parts."""
         part = _PART.fullmatch(name)
         return int(part[1]) if part else None
 

@@ -277,7 +277,7 @@ _QUOTA_GRID = (
     act("quota_grid.open", "enter", "what uses it", "Show the jobs that use these quotas", when=("region",)),
     act("quota_grid.profile", "p", "what fits", "Show where a profile fits", when=("profiles",)),
     act("quota_grid.kind", "tab", "spot, standard", "Spot or standard quotas"),
-    act("quota_grid.request", "r", "ask for more", "Link to request more quota",
+    act("quota_grid.request", "r", "request more", "Link to request more quota",
         when=("region", "own_limits")),
     act("quota_grid.filter", "slash", "filter", "Filter by region"),
     act("quota_grid.list", "v", "list", "List every metric"),

@@ -1,4 +1,4 @@
-"""The guard's settings: what calls for an alert, and where alerts go."""
+"""Settings of the guard: the conditions of alerts, and the channels that deliver them."""
 
 from __future__ import annotations
 
@@ -131,6 +131,6 @@ class GuardSettings:
 
 
 def guard_settings(settings: Settings) -> GuardSettings:
-    """Return the guard's settings. Raises pydantic's ValidationError if they are wrong; those of a loaded
-    settings file are right."""
+    """Return the guard's settings. Raises pydantic's ValidationError if they are invalid; the settings of a
+    loaded file are valid."""
     return TypeAdapter(GuardSettings).validate_python(settings.guard)

@@ -25,7 +25,7 @@ _DISCORD = 1_900
 
 
 class DeliveryFailed(Exception):
-    """A channel can't deliver an alert. The message says why, without secrets."""
+    """A channel can't deliver an alert. The message gives the reason, without secrets."""
 
 
 async def deliver(channel: AlertChannel, alert: AlertRecord) -> None:
@@ -43,7 +43,7 @@ async def deliver(channel: AlertChannel, alert: AlertRecord) -> None:
                     _post, channel.url, _HEADERS.get(channel.kind, {}), _body(channel, alert)
                 )
     except TimeoutError:
-        raise DeliveryFailed(f"no answer within {SECONDS:.0f} s") from None
+        raise DeliveryFailed(f"no reply within {SECONDS:.0f} s") from None
 
 
 async def beat(url: str) -> None:
@@ -52,7 +52,7 @@ async def beat(url: str) -> None:
 
 
 def alert_json(alert: AlertRecord) -> dict[str, Any]:
-    """Return an alert as `--json`, a plain webhook and a command's input give it."""
+    """Return an alert as JSON for `--json`, a plain webhook and a command's input."""
     return {
         "id": alert.id,
         "time": rfc3339(alert.at),
@@ -108,7 +108,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, which a portal sends in place of the service."""
+    """Refuses redirects, which a captive portal sends instead of the service."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return no request, so that the redirect becomes an HTTPError."""
@@ -147,5 +147,5 @@ async def _run(command: list[str], stdin: bytes = b"") -> None:
 
 
 def _reason(error: object) -> str:
-    """Return an error's words without secrets and line breaks."""
+    """Return an error's text without secrets and line breaks."""
     return mask_text(" ".join(str(error).split()))[:300] or type(error).__name__

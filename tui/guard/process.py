@@ -21,7 +21,7 @@ _POLL = 0.05
 
 
 class GuardError(Exception):
-    """The guard can't be started or stopped. The message says why."""
+    """The guard can't be started or stopped. The message gives the reason."""
 
 
 def guard_folder(state_dir: Path) -> Path:
@@ -35,7 +35,7 @@ def record_file(state_dir: Path) -> Path:
 
 
 def log_file(state_dir: Path) -> Path:
-    """Return the guard's own log."""
+    """Return the file of the guard's own log."""
     return guard_folder(state_dir) / "guard.log"
 
 

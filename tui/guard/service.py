@@ -169,7 +169,7 @@ class GuardService:
             channel = self._channels.get(delivery.channel)
             try:
                 if channel is None:
-                    raise DeliveryFailed("the settings have no such channel any more")
+                    raise DeliveryFailed("the settings no longer have this channel")
                 await deliver(channel, delivery.alert)
             except DeliveryFailed as error:
                 LOG.warning("alert %s by %s: %s", delivery.alert.id, delivery.channel, error)

@@ -81,8 +81,8 @@ class ContextWatch:
         spent: Callable[[JobStore, Job, datetime], float | None] = lambda store, job, now: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set the backend. Jobs that ended before `since` call for no alert. `known` tells by its key whether
-        an earlier process reported an alert. `spent` returns a job's cost in USD, and `None` where nothing
+        """Set the backend. Jobs that ended before `since` cause no alert. `known` returns whether an earlier
+        process reported the alert with a key. `spent` returns a job's cost in USD, and `None` where nothing
         is billed."""
         self.backend = backend
         self.store = JobStore()
@@ -145,7 +145,8 @@ class ContextWatch:
                 self._changed.discard(name)
 
     async def _confirm(self, listed: Job) -> bool:
-        """Read a job again and report what both reads agree on. Return False if it has to be tried again."""
+        """Read a job again and report the conditions that both reads meet. Return False if the read must be
+        repeated."""
         expected = self._conditions(listed)
         try:
             job = await self.backend.job_service(listed.name).get(listed.name)
@@ -168,8 +169,8 @@ class ContextWatch:
         return expected.keys() == agreed.keys()
 
     async def _diagnosis(self, job: Job) -> Diagnosis | None:
-        """Return why the job failed: from the end of its log, or from the service's words if the log can't be
-        read."""
+        """Return why the job failed: from the end of its log, or from the service's message if the log can't
+        be read."""
         verdict = None
         if asks_the_log(job) and job.logged_as and self.backend.offers("logs"):
             with contextlib.suppress(BackendError, TimeoutError):

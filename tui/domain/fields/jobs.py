@@ -182,7 +182,8 @@ def _problem(row: JobRow) -> Cell | None:
 
 
 def _attempt(row: JobRow) -> Cell | None:
-    """Return the percent of a job that restarted, with its attempt and lost steps or with its restarts."""
+    """Return the progress in percent of a job that restarted, with its attempt and lost steps or its
+    restarts."""
     job, progress = row.job, row.job.progress
     done = percent(progress.fraction) if progress.fraction is not None else ""
     if progress.attempt and job.state is JobState.RUNNING:

@@ -133,7 +133,7 @@ REPLICA_FIELDS: tuple[Field[ReplicaRow], ...] = (
     Field("state", "STATE", 12, max_width=18,
         cell=lambda row: state_cell(row.replica.state),
         sort=lambda row: STATE_PRIORITY.index(row.replica.state),
-        json=lambda row: row.replica.state.value, help="State, with a job's values"),
+        json=lambda row: row.replica.state.value, help="State, one of the states of a job"),
     Field("exit", "EXIT", 4, max_width=4, rank=8, right=True,
         cell=lambda row: exit_cell(row.replica.exit_code),
         sort=lambda row: row.replica.exit_code, largest_first=True,

@@ -54,7 +54,7 @@ TASK_FIELDS: tuple[Field[Task], ...] = (
     Field("parent", json=lambda task: task.parent or None, help="Id of the parent task"),
     Field("state", "STATE", 12, max_width=18,
         cell=lambda task: state_cell(task.state), json=lambda task: task.state.value,
-        help="State, with a job's values"),
+        help="State, one of the states of a job"),
     Field("native_state", json=lambda task: task.native_state or None,
         help="State in the service's own terms"),
     Field("attempts", "ATTEMPTS", 8, max_width=8, rank=4, right=True,

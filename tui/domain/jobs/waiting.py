@@ -30,8 +30,8 @@ MOST_NAMED = 3
 """Number of jobs that a reason names."""
 _NO_CAPACITY = ("insufficient in region", "stockout", "max_wait_duration", "out of resources")
 """Parts of the error of a job that got no machines, in lower case."""
-_QUOTA_UNKNOWN = "In the queue, for as long as the training quota is used up."
-_QUOTA_STEP = "Compare `vxtui quotas` with the machines that it requests."
+_QUOTA_UNKNOWN = "The job waits in the queue while the training quota is used up."
+_QUOTA_STEP = "Compare `vxtui quotas` with the machines that the job requests."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Surroundings:
     """The facts about a waiting job that are not in the job."""
 
     jobs: Collection[Job] = ()
-    """The known jobs of its context, also ended jobs."""
+    """The known jobs of the context, including ended jobs."""
     quotas: Sequence[Quota] = ()
     """The quotas with the usage of the running jobs, a result of `with_running`."""
     resources: Sequence[PersistentResource] | None = None
@@ -50,7 +50,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class _Reason:
-    """One reason. `short` is its form in a table cell; "" for an ordinary wait."""
+    """One reason. `short` is the reason for a table cell; "" for an ordinary wait."""
 
     words: str
     step: str = ""
@@ -58,8 +58,8 @@ class _Reason:
 
 
 def explained(job: Job, around: Surroundings, now: datetime) -> Job:
-    """Return a waiting job with the reasons of its wait and the next step, as a cluster's job has them; any
-    other job unchanged."""
+    """Return a waiting job with the reasons and the next step, as a cluster's job has them; any other job
+    unchanged."""
     if job.in_cluster or not job.state.active:
         return job
     reasons = _of_part(job, around, now) if job.tasks else []
@@ -85,9 +85,9 @@ def _of_part(job: Job, around: Surroundings, now: datetime) -> list[_Reason]:
     if not own or any(part.state not in WAITING for _, part in own) or len(own) < len(active):
         return []
     task, part = min(own, key=lambda pair: pair[1].created or 0)
-    title = f"Its part {task.name or task.id} waits: "
+    title = f"Part {task.name or task.id}: "
     if len(own) > 1:
-        title = f"Its {len(own)} parts wait, {task.name or task.id} first: "
+        title = f"{len(own)} parts wait; {task.name or task.id}: "
     return [
         replace(reason, words=title + reason.words) for reason in _reasons(part, around, now)
     ]  # fmt: skip
@@ -125,11 +125,11 @@ def _quota(job: Job, around: Surroundings) -> _Reason:
         ]  # fmt: skip
         if before:
             words = (
-                f"In the queue: {pieces(len(before), 'earlier job')} for the same quota, {_names(before)}."
+                f"The queue has {pieces(len(before), 'earlier job')} for the same quota: {_names(before)}."
             )
-            return _Reason(words, "It starts after these jobs.", f"{len(before)} before it")
+            return _Reason(words, "The job starts after these jobs.", pieces(len(before), "earlier job"))
         return _Reason(
-            "In the queue, although the quota that is known has room: its usage is reported late.",
+            "The job is queued although the known quota has room: the service reports usage late.",
             _QUOTA_STEP,
         )
     words = f"Training quota in {job.region}: {short.sentence}"
@@ -138,11 +138,10 @@ def _quota(job: Job, around: Surroundings) -> _Reason:
         words += f"; used by {_listed([f'{name} ({amount:,})' for name, amount in users])}"
     brief = f"short {short.short_by:,} {short.name}"
     if short.limit is not None and short.need > short.limit:
-        step = "It needs more than the limit: request more quota, or fewer machines"
+        step = "The job needs more than the limit: request more quota, or fewer machines"
         return _Reason(f"{words}.", f"{step}{_elsewhere(job, around)}.", brief)
-    step = (
-        f"It starts when {_end([name for name, _ in users])}; or request more quota{_elsewhere(job, around)}."
-    )
+    end = _end([name for name, _ in users])
+    step = f"The job starts when {end}; or request more quota{_elsewhere(job, around)}."
     return _Reason(f"{words}.", step, brief)
 
 
@@ -189,22 +188,22 @@ def _resource(job: Job, around: Surroundings) -> _Reason:
     mine = [r for r in around.resources or () if r.id == name and r.region == job.region]
     if not mine:
         gone = around.resources is not None
-        words = f"{title} does not exist" if gone else f"for replicas of {title}"
-        step = "Launch it on another resource, or on machines of its own." if gone else ""
+        words = f"{title} does not exist" if gone else f"The job waits for replicas of {title}"
+        step = "Launch the job on another resource, or without a persistent resource." if gone else ""
         return _Reason(f"{words[0].upper()}{words[1:]}.", step, f"no resource {name}" if gone else "")
     resource = mine[0]
     if resource.state != RUNNING:
         words = f"The persistent resource {name} is {resource.state.lower()}."
         return _Reason(
             f"{words} {resource.error}".strip(),
-            "`vxtui resources` shows its state.",
+            "`vxtui resources` shows the resource's state.",
             f"{name} is {resource.state.lower()}",
         )
     for machine, replicas in _machines_of(job).items():
         alike = [pool.limit for pool in resource.pools if pool.machine == machine]
         if replicas > sum(alike):
             most = f"has at most {sum(alike)}" if alike else "has none"
-            words = f"It needs {replicas} × {machine}, and {title} {most}."
+            words = f"The job needs {replicas} × {machine}, and {title} {most}."
             return _Reason(words, "Request fewer machines, or enlarge the resource.", short)
     others = [other for other in jobs_on(resource, around.jobs) if other.name != job.name]
     holders = [other for other in others if other.state in AT_WORK]
@@ -213,12 +212,14 @@ def _resource(job: Job, around: Surroundings) -> _Reason:
         for other in others
         if other.state is JobState.PENDING and (other.created or 0) < (job.created or 0)
     ]
-    words = f"In the queue of {title}: {resource.used} of {resource.replicas} replicas are used"
+    words = f"The job waits for {title}: {resource.used} of {resource.replicas} replicas are used"
     if holders:
         words += f" by {_listed([f'{o.display_name} ({o.replica_count})' for o in holders])}"
     if before:
-        words += f"; {pieces(len(before), 'job')} before it, {_names(before)}"
-    step = f"It starts when {_end([o.display_name for o in holders])}, or the resource gets more replicas."
+        words += f"; {pieces(len(before), 'job')} before this job, {_names(before)}"
+    step = (
+        f"The job starts when {_end([o.display_name for o in holders])}, or the resource gets more replicas."
+    )
     return _Reason(f"{words}.", step)
 
 
@@ -227,10 +228,11 @@ def _machines(job: Job, around: Surroundings, now: datetime) -> _Reason:
     last = max(around.milestones, key=lambda milestone: milestone.timestamp, default=None)
     if last is not None and last.kind is MilestoneKind.IMAGE:
         image = next((group.image for group in job.groups if group.image), "its image")
-        words = f"It has machines; {image} is pulled and set up, for {age(now - last.timestamp)}."
-        return _Reason(words, "Check the image's size and region if that takes long.", "image is pulled")
+        words = f"The machines have been pulling and setting up {image} for {age(now - last.timestamp)}."
+        return _Reason(words, "Check the image's size and region if this takes long.", "image is pulled")
     needed = [f"{replicas} × {machine}" for machine, replicas in _machines_of(job).items()]
-    words = f"For machines in {job.region}: {', '.join(needed) or 'unknown'}, {job.strategy.lower()}."
+    machines = ", ".join(needed) or "unknown"
+    words = f"The job waits for machines in {job.region}: {machines}, {job.strategy.lower()}."
     alike = [other for other in around.jobs if other.name != job.name and _shape(other) == _shape(job)]
     spans = sorted(
         other.start_time - other.create_time
@@ -241,7 +243,7 @@ def _machines(job: Job, around: Surroundings, now: datetime) -> _Reason:
     words += f" {_earlier(spans, refused)}"
     waited = job.wait(now) if job.waits else None
     if spans and waited is not None and waited > spans[-1]:
-        step = "It waits longer than any of them: try another region, other machines"
+        step = "The job has waited longer than any of these jobs: try another region, other machines"
         return _Reason(words, f"{step} or, on Spot, standard machines.", "no machines")
     if refused and refused >= len(spans):
         return _Reason(words, "Try another region or other machines.", "no machines")

@@ -126,7 +126,7 @@ _OF_KIND: Mapping[str, list[_Row]] = {
     "job_set": [("failurePolicy maxRestarts", "restarts", INTEGER, "Limit of the set's restarts.", "0")],
     "batch_job": [
         ("backoffLimit", "backoff limit", INTEGER, "Failures of pods after which the job fails.", "6"),
-        ("completions", "completions", INTEGER, "Pods that must succeed.", "as many as pods"),
+        ("completions", "completions", INTEGER, "Pods that must succeed.", "the number of pods"),
         (
             "completionMode", "completion", _one_of("Indexed", "NonIndexed"),
             "Indexed gives each pod an index.", "NonIndexed",

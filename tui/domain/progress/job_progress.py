@@ -109,7 +109,7 @@ class JobProgress:
             self._watch.line(entry.timestamp, entry.replica, entry.message)
 
     def observe(self, job: Job, now: datetime) -> None:
-        """Set the pace and the silence of the job. All its lines up to about now must have been read."""
+        """Set the pace and the silence of the job. Read all its lines up to about now first."""
         usual = pace(self._recent) if job.state is JobState.RUNNING else None
         seconds = None if usual is None else usual.total_seconds()
         if seconds != self.progress.pace:
@@ -132,7 +132,7 @@ class JobProgress:
 
     @property
     def _only_prepared(self) -> bool:
-        """Whether the only known steps are those of a complete bar without a loss, e.g. of a download."""
+        """Return whether all known steps belong to a complete bar without a loss, e.g. of a download."""
         return self.progress.last_loss is None and self.progress.fraction == 1.0
 
     def _watch_structured(self, entry: LogEntry, fields: Mapping[str, Any]) -> None:

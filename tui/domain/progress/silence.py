@@ -160,7 +160,7 @@ class SilenceWatch:
 
     @property
     def known(self) -> bool:
-        """Whether enough is known to tell a silence."""
+        """Whether the reports suffice to detect a silence."""
         return self._steps.limit() is not None or self._loop() is not None
 
     def step(

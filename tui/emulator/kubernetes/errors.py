@@ -131,7 +131,7 @@ class NotAcceptable(ApiError):
 
 
 class ApiAlreadyExists(ApiError):
-    """The name is taken."""
+    """An object of this name already exists."""
 
     code, reason = 409, "AlreadyExists"
 

@@ -1,4 +1,4 @@
-"""Why the jobs of the open context wait; the quotas are read in the background while a job is queued."""
+"""Reasons why jobs of the open context wait. The quotas are read in the background while a job is queued."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StoringConsole(Console, Protocol):
 
 
 class WaitReasons:
-    """The quotas of the open context, and the reasons that follow from them."""
+    """The quotas of the open context, and the reasons derived from them."""
 
     def __init__(self, console: StoringConsole, worker: Worker) -> None:
         self._console = console

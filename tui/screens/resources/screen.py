@@ -35,7 +35,7 @@ POLLED = Polled(
     (
         "No persistent resources here.",
         "Jobs on a persistent resource start without waiting for machines; the resource costs money "
-        "until it is deleted.\nvxtui resources create NAME --from PROFILE makes one",
+        "until it is deleted.\nvxtui resources create NAME --from PROFILE creates one",
     ),
 )
 COLUMNS = columns(RESOURCE_FIELDS)
@@ -44,7 +44,7 @@ WHILE_CHANGING = 2.0
 
 
 class ResourcesScreen(ListScreen):
-    """Machines that stay provisioned, with their cost while idle."""
+    """Persistent resources, with their cost while idle."""
 
     SCOPE = "resources"
     HEADING = "Persistent resources"

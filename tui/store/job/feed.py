@@ -185,7 +185,7 @@ class JobFeed:
 
     @property
     def silence(self) -> Silence | None:
-        """Silence of the running job, by its log."""
+        """The running job's silence, detected in its log."""
         return replace(self.job, progress=self.progress).silence if self.job is not None else None
 
     @property

@@ -46,7 +46,7 @@ def causes_in(state_dir: Path) -> Causes:
 
 
 class Causes:
-    """The causes of failed jobs. A file that can't be used is left out: memory holds the causes then."""
+    """The causes of failed jobs. If the file can't be used, only memory has the causes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -63,8 +63,8 @@ class Causes:
         return self._known.get(_key(job), (None, 0))[1]
 
     def load(self, jobs: Iterable[Job], *, judged: bool = True) -> None:
-        """Read the stored diagnoses of these jobs (blocking). With `judged`, the service's words tell the
-        others, which needs the rules."""
+        """Read the stored diagnoses of these jobs (blocking). With `judged`, diagnose the other jobs from the
+        service's message, which needs the rules."""
         new = {_key(job): job for job in jobs if is_unexplained(job) and _key(job) not in self._known}
         stored = self._stored(list(new))
         self._known |= stored
@@ -78,7 +78,8 @@ class Causes:
             del self._known[key]
 
     def save(self, job: Job, diagnosis: Diagnosis, lines: int) -> None:
-        """Store the diagnosis that this number of lines tells, unless more lines told another (blocking)."""
+        """Store a diagnosis made from this number of lines, unless a stored diagnosis used more lines
+        (blocking)."""
         if lines < self.lines(job):
             return
         self._known[_key(job)] = diagnosis, lines
@@ -187,10 +188,11 @@ class CauseFeed:
 
 
 def is_unexplained(job: Job) -> bool:
-    """Return whether a failed job's service names no cause, so that its words and its log are judged."""
+    """Return whether a failed job's service names no cause, so that a diagnosis of its message and log is
+    needed."""
     return job.state is JobState.FAILED and job.error is not None and job.diagnosis is None
 
 
 def _key(job: Job) -> str:
-    """Return a key of this job alone: a later job of a cluster may have the same name."""
+    """Return a key that is unique to this job, because a later job of a cluster may have the same name."""
     return f"{job.context} {job.name} {job.created}"

@@ -33,7 +33,7 @@ async def start(run: Run) -> None:
     settings = guard_settings(run.settings)
     if not settings.alerts:
         raise VerbFailure(
-            "The settings have no alerts, so the guard would tell nothing.",
+            "The settings have no alerts, so the guard would send nothing.",
             fix="Add `guard:` with channels and alerts to the settings; docs/GUARD.md has an example.",
             exit_code=USAGE,
         )
@@ -90,7 +90,11 @@ async def status(run: Run) -> int:
 
 @guard.command()
 @click.option(
-    "--since", default="24h", show_default=True, metavar="DURATION", help="How far back, e.g. 90m, 8h, 3d."
+    "--since",
+    default="24h",
+    show_default=True,
+    metavar="DURATION",
+    help=("Age of the oldest alert, e.g. 90m, 8h, 3d."),
 )
 @verb(READS)
 async def log(run: Run, since: str) -> None:

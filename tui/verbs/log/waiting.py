@@ -18,7 +18,7 @@ from tui.session import now
 
 
 async def with_reasons(backend: Backend, job: Job) -> Job:
-    """Return a waiting job with its reasons, and any other job unchanged. What can't be read is left out."""
+    """Return a waiting job with its reasons, and any other job unchanged. Unreadable sources are skipped."""
     if not waits(job):
         return job
     try:
