@@ -131,7 +131,7 @@ def install() -> bool:
 
 
 def load(modules: Sequence[str] = CLIENTS) -> None:
-    """Import the clients that a backend uses, or other modules. Call it in a thread.
+    """Import the clients that a backend uses, or other modules. Call this function in a thread.
 
     Garbage collection is paused during the import, because its full collections were the longest stalls of
     the event loop, and imported modules are never garbage (docs/facts/clients.md 'Import cost').

@@ -1,4 +1,4 @@
-"""The supervisor's sockets to this node's processes, which get memberships and answer."""
+"""The supervisor's sockets to this node's processes, for memberships and the processes' replies."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _processes(env: Mapping[str, str]) -> int:
 
 
 def _doubts(env: Mapping[str, str], nodes: int, processes: int) -> tuple[str, ...]:
-    """Warn about a WORLD_SIZE that counts neither nodes nor processes: it must come from the manifest."""
+    """Return a warning if WORLD_SIZE (then set by the manifest) counts neither nodes nor processes."""
     if not env.get("WORLD_SIZE") or read_integer(env, "WORLD_SIZE") in {nodes, nodes * max(1, processes)}:
         return ()
     return (f"WORLD_SIZE={env['WORLD_SIZE']} but PET_NNODES has {nodes} nodes; using {nodes}",)

@@ -441,7 +441,7 @@ class Backend(ABC):
         """Load clients and credentials (in a thread) and open channels. Idempotent."""
 
     async def settle(self) -> None:  # noqa: B027 - one context is settled when it is connected
-        """Wait until every context of a group has connected or failed. Call it after `connect`."""
+        """Wait until every context of a group has connected or failed. Call `settle` after `connect`."""
 
     @abstractmethod
     async def aclose(self) -> None:

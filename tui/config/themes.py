@@ -50,7 +50,8 @@ def load_theme(path: Path) -> Theme:
 
 
 def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """Load the themes of every `*.yaml` in the folders. Return them with their problems; the last wins."""
+    """Load the themes of every `*.yaml` in the folders. Return the themes and their problems; of equal names
+    the last wins."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:

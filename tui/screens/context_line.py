@@ -24,7 +24,7 @@ WIDE = 100
 
 
 def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> bool:
-    """Show why the context can't be read now, and since when. Return whether it can't be read."""
+    """Show why the context can't be read now, and since when. Return False for a readable context."""
     error = console.trouble
     if error is None:
         return False

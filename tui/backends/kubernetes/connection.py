@@ -2,7 +2,7 @@
 
 The connection handles credentials, timeouts, retries and error messages. A call is repeated if the server
 reports that it did not act (429, 503 with Retry-After), and a read is also repeated after a lost reply.
-Importing this module is slow: import it late, in a thread.
+The import is slow: import this module late, in a thread.
 """
 
 from __future__ import annotations

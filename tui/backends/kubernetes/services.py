@@ -1,4 +1,4 @@
-"""Builds the services of a connected cluster. Importing this module is slow: import it late, in a thread."""
+"""Builds the services of a connected cluster. The import is slow: import this module late, in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the services of a connected context. Importing this module is slow: import it late, in a thread."""
+"""Builds the services of a connected context. The import is slow: import this module late, in a thread."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OpenContext:
 
 
 def build_services(info: ContextInfo, endpoint: Endpoint) -> OpenContext:
-    """Build the clients and services of one context. Call it in the event loop that will use them."""
+    """Return the services of a context. Call this function in the event loop that will use the services."""
     clients = Clients(endpoint)
     by_kind = {
         kind.key: resolve(kind.services["vertex"])(info, clients)

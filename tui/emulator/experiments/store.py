@@ -43,7 +43,7 @@ class Point:
 
 
 class ResourceStore:
-    """The stored resources of one emulator. Use it in the event loop."""
+    """The stored resources of one emulator. Use only in the event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -19,7 +19,7 @@ _BACKLOG = 128
 
 
 class HalfOpen:
-    """The fault of one emulator. Use it in the event loop."""
+    """The fault of one emulator. Use only in the event loop."""
 
     def __init__(self, state: StateDir) -> None:
         self._state = state

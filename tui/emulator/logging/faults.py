@@ -38,7 +38,7 @@ class LogFaults:
 
 
 class ActiveLogFaults:
-    """The faults in force and the listeners for changes. Use it in the event loop."""
+    """The faults in force and the listeners for changes. Use only in the event loop."""
 
     def __init__(self) -> None:
         self.current = LogFaults()

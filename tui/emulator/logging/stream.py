@@ -54,7 +54,7 @@ class OutputChunk:
 
 
 class OutputFile:
-    """Read position in one output file of a replica. Use it only in the writer's thread."""
+    """Read position in one output file of a replica. Use only in the writer's thread."""
 
     def __init__(self, job: JobRecord, attempt: AttemptDir, replica: str, stream: str) -> None:
         self.job = job

@@ -33,7 +33,7 @@ class _Claim:
 
 
 class Capacity:
-    """Replicas in use. Use it in the event loop."""
+    """Replicas in use. Use only in the event loop."""
 
     def __init__(self, known: PersistentResources) -> None:
         self._known = known

@@ -28,7 +28,7 @@ _PROGRAM = struct.pack("HP", 1, ctypes.addressof(_NOTHING))
 def apply(pids: Mapping[str, Iterable[int]], cut: Set[str]) -> None:
     """Drop the packets between each replica of `cut` and all others; packets of other pairs pass.
 
-    Call it again to include new connections. `pids` are the processes by replica. Raises OSError if the
+    Call `apply` again to include new connections. `pids` are the processes by replica. Raises OSError if the
     kernel refuses.
     """
     with contextlib.ExitStack() as stack:

@@ -76,7 +76,7 @@ def spent(pb: Pb) -> bool:
 
 
 def set_next(pb: Pb, after: float) -> None:
-    """Set `next_run_time` to the first run after this time. Clear it after the last run."""
+    """Set `next_run_time` to the first run after this time. Clear the time after the last run."""
     pb.ClearField("next_run_time")
     begin = max(after, seconds(pb.start_time))
     next_run = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))

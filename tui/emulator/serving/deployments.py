@@ -27,7 +27,7 @@ DEFAULT_TIMEOUT = 1800.0
 
 
 class Deployments:
-    """Servers by endpoint and id of the deployed model. Use it in the event loop."""
+    """Servers by endpoint and id of the deployed model. Use only in the event loop."""
 
     def __init__(  # noqa: PLR0917
         self,

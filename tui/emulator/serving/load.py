@@ -40,7 +40,7 @@ class _Period:
 
 
 class Loads:
-    """Counts by endpoint and id of the deployed model. Use it in the event loop."""
+    """Counts by endpoint and id of the deployed model. Use only in the event loop."""
 
     def __init__(self, sample_period: float) -> None:
         self._period = max(1, int(sample_period * 1e9))

@@ -31,7 +31,7 @@ STOP_SECONDS = 5.0
 
 
 class BucketServer:
-    """A bound port, and its server after the first connection. Use it in the event loop."""
+    """A bound port, and its server after the first connection. Use only in the event loop."""
 
     def __init__(self, state: StateDir, project_number: str) -> None:
         self._state = state

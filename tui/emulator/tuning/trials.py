@@ -71,7 +71,7 @@ def end_trial(trial: Pb, study: Pb, reason: str) -> None:
 
 
 def update_access(trial: Pb, job: Pb | None) -> bool:
-    """Give a running trial the addresses of its custom job's replicas. Return whether they changed."""
+    """Copy the replicas' addresses from a trial's custom job. Return whether the addresses changed."""
     has = dict(job.web_access_uris) if job is not None and trial.state in RUNNING else {}
     if dict(trial.web_access_uris) == has:
         return False

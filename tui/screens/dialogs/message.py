@@ -1,4 +1,4 @@
-"""A longer text to read, e.g. a complete error."""
+"""A dialog with a long text, e.g. a complete error."""
 
 from __future__ import annotations
 

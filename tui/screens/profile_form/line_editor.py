@@ -126,7 +126,7 @@ class LineEditor:
         return await self._editor.apply(edits, f"add to {row.label}", dotted(canonical(path)), opened)
 
     def _close(self) -> bool:
-        """Close the line. Return whether it was open."""
+        """Close the line. Return whether the line was open."""
         was_open = self._editing is not None
         self._editing = None
         self._screen.workers.cancel_group(self._screen, "form-typing")
@@ -142,7 +142,7 @@ class LineEditor:
         return self._editing is None
 
     def discard(self) -> bool:
-        """Close the line without accepting the text. Return whether it was open."""
+        """Close the line without accepting the text. Return whether the line was open."""
         was_open = self._close()
         if was_open:
             self._body.show()

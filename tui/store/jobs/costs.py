@@ -217,7 +217,7 @@ def read_prices(folder: Path) -> tuple[Prices, str]:
 
 
 def keep_prices(folder: Path, prices: Prices) -> bool:
-    """Save fetched prices, unless they are simulated. Return whether they were saved. Raises OSError."""
+    """Save fetched prices, unless they are simulated. Return False for simulated prices. Raises OSError."""
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
     if prices.simulated:

@@ -102,7 +102,7 @@ class FleetFeed:
         self._on_change()
 
     async def _read_lines(self, jobs: Sequence[Job]) -> bool:
-        """Read the lines if they are due. Return whether they were read."""
+        """Read the lines if they are due; return False if they are not."""
         backend, at = self.session.backend, self.session.monotonic()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at

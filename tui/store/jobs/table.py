@@ -56,7 +56,7 @@ class RegionStatus:
 
 
 class JobStore:
-    """All jobs of one context. A store is not thread-safe: use it only on the event loop."""
+    """All jobs of one context. A store is not thread-safe: use the store only on the event loop."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}

@@ -47,7 +47,7 @@ class ProfilePreferences:
         return entry.key in self._favourites
 
     def toggle(self, entry: ProfileEntry) -> bool:
-        """Mark the profile as a favourite, or unmark it. Return whether it is a favourite now (blocking)."""
+        """Mark or unmark a profile as a favourite (blocking). Return the new state."""
         self.load()
         self._favourites ^= {entry.key}
         self._save()

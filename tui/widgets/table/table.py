@@ -390,7 +390,7 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Place the columns, even for a hidden table of size 0. Return whether they have changed."""
+        """Place the columns, even for a hidden table of size 0. Return whether the columns have changed."""
         if not self.is_attached:
             return False
         width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.

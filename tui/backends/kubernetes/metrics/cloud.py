@@ -1,4 +1,4 @@
-"""Metrics of a GKE cluster's pods from Cloud Monitoring. Importing it is slow: load it late.
+"""Metrics of a GKE cluster's pods from Cloud Monitoring. The import is slow: load this module late.
 
 The names of metrics and labels come from Google's documentation and are not verified
 (docs/facts/kubeflow.md).

@@ -61,7 +61,7 @@ class SeenJobs:
 
 
 class ClusterWatch:
-    """The watches of one cluster. Start them once, in the event loop. `scopes`: namespaces or
+    """The watches of one cluster. Start the watches once, in the event loop. `scopes`: namespaces or
     `EVERYWHERE`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Clients that only the launch checks use. Importing them is slow: load this module late, in a thread."""
+"""Clients that only the launch checks use. The import is slow: import this module late, in a thread."""
 
 from __future__ import annotations
 
