@@ -142,6 +142,19 @@ def test_the_root_is_the_rank_that_waits_for_nobody() -> None:
     assert analyze(records).ranks == (2,)
 
 
+def test_only_the_partner_of_a_point_to_point_operation_is_awaited() -> None:
+    """Rank 4 sends to rank 8; ranks 0 and 12 of the group compute, and nobody waits for them."""
+    members = {"7": (0, 4, 8, 12)}
+    sends = Collective("7", 5, "send 1->2", ((3,),), "Float", False, 0, p2p=True)
+    records = [
+        RankRecord(rank, frames=IN_OWN_CODE, members=members) if rank != 4
+        else RankRecord(4, frames=IN_COLLECTIVE, collectives=(sends,), members=members)
+        for rank in members["7"]
+    ]  # fmt: skip
+    found = analyze(records)
+    assert (found.cause, found.ranks) == (Cause.NOT_JOINED, (8,))
+
+
 @given(st.integers(1, 9))
 def test_all_that_have_joined_or_compute_are_no_culprits(world: int) -> None:
     program = list(STEP) * 4

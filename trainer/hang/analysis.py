@@ -3,6 +3,7 @@ nor files nor a clock."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from enum import StrEnum
 from trainer.hang.processes import ENDED, STOPPED
 from trainer.hang.records import Collective, RankRecord
 
+_PAIR = re.compile(r"(\d+)(?:->|<-)(\d+)")
 _CONTEXT = 8
 """Maximum number of preceding collectives that are compared with earlier sequences."""
 
@@ -78,7 +80,7 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
     roots = [by_rank[rank] for rank in sorted(missing) if rank in by_rank and rank not in heads]
     if roots:
         return _found(Cause.NOT_JOINED, roots, heads, absent, waiting)
-    # All ranks that are missing somewhere wait elsewhere: a rank that computes only began its collective #
+    # All ranks that are missing somewhere wait elsewhere: a rank that computes only began its collective
     # early.
     busy = [record for record in records if record.rank in missing and record.frames and not record.waits]
     if busy and len(busy) < len(heads):
@@ -122,8 +124,16 @@ def _absent(
 
 
 def _members(records: Sequence[RankRecord], head: Collective) -> set[int]:
+    """Return the ranks of the collective's group, or the two ranks of a point-to-point operation."""
     known = [record.members[head.group] for record in records if record.members.get(head.group)]
-    return set(known[0]) if known else {record.rank for record in records}
+    if not known:
+        return {record.rank for record in records}
+    # torch names the partners by their positions in the group: `send 0->3`, `recv 3<-0`.
+    pair = _PAIR.search(head.kind) if head.p2p else None
+    positions = [int(position) for position in pair.groups()] if pair else []
+    if positions and max(positions) < len(known[0]):
+        return {known[0][position] for position in positions}
+    return set(known[0])
 
 
 def _found(
