@@ -26,6 +26,9 @@ EXPRESSIONS = tuple(expression for _, expression in _SIGNS)
 SHORT = 128
 """Number of characters below which a line is checked for the marks of short lines."""
 _MARKS = tuple(mark for marks, _ in _SIGNS for mark in marks)
+_GATES = tuple((gate, tuple(mark for mark in _MARKS if gate in mark)) for gate in "/=")
+"""Characters that few lines have, with the marks that contain them."""
+_OTHERS = tuple(mark for mark in _MARKS if not any(gate in mark for gate, _ in _GATES))
 _STARTS = frozenset(" |[0123456789ILS\r\x1b")
 _ENDS = frozenset(" |0123456789s:]m\r")
 _SHORT = re.compile(
@@ -38,9 +41,14 @@ _SHORT = re.compile(
 
 def may_report(text: str) -> bool:
     """Return whether the text may be progress; the check is fast for nearly every other line."""
-    for mark in _MARKS:
+    for mark in _OTHERS:
         if mark in text:
             return True
+    for gate, marks in _GATES:
+        if gate in text:
+            for mark in marks:
+                if mark in text:
+                    return True
     if text[:1] in _STARTS and text[-1:] in _ENDS and len(text) < SHORT and _may_be_short(text):
         return True
     if len(text) < 64 and "Epoch " in text:

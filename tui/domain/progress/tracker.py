@@ -9,6 +9,7 @@ from enum import IntEnum
 from tui.domain.core.figures import MOST_STEPS, count, figure
 from tui.domain.core.training_progress import STEPS, TrainingStep
 from tui.domain.progress.formats.bars import LIGHTNING, TQDM
+from tui.domain.progress.formats.named_lines import BOX
 from tui.domain.progress.formats.tables import row_reading
 from tui.domain.progress.parsing.reading import Bar, LineReading, Part
 from tui.domain.progress.pattern import DIALECT as PATTERN
@@ -89,6 +90,8 @@ class Tracker:
         self._bar: _BarState | None = None
         self._first_epoch: int | None = None
         self._counts = _CountState()
+        self._of_samples = False
+        """Whether the bars of this program count samples."""
         self._epoch: int | None = None
         self._epochs: int | None = None
         self._bars_of_epochs: int | None = None
@@ -100,6 +103,8 @@ class Tracker:
         """A loss that came before the first step."""
         self._head: tuple[datetime, LineReading] | None = None
         """The head of a block, whose values follow."""
+        self._value: tuple[datetime, LineReading] | None = None
+        """The loss of a box whose step follows."""
         self._columns: tuple[str, ...] = ()
         """The names of the columns of a table, whose rows follow."""
 
@@ -110,6 +115,11 @@ class Tracker:
         if joined is None:
             return None
         reading = joined
+        bar = reading.bar
+        if bar is not None and bar.fixed and (bar.of_samples or self._of_samples):
+            if bar.step != bar.total or self._epoch is None:
+                return None
+            reading = self._of_epoch(reading, self._epoch)
         if reading.bar is None and reading.step is None:
             return self._without_step(at, reading)
         before = self.step
@@ -143,13 +153,28 @@ class Tracker:
             return row_reading(self._columns, reading.cells)
         if reading.part is Part.HEAD:
             self._head = at, reading
+        if reading.part is Part.FOOT:
+            value, self._value = self._value, None
+            if value is None or at - value[0] > BLOCK:
+                return None
+            return _filled(replace(reading, part=None), value[1])
         if reading.part is not Part.VALUE or self._head is None or at - self._head[0] > BLOCK:
+            if reading.part is Part.VALUE and reading.dialect == BOX:
+                self._value = at, reading
             return None
         head = replace(self._head[1], part=None, speed=reading.speed, speed_unit=reading.speed_unit)
         if reading.loss is None and (self.step is None or self.step.step != head.step):
             # A speed alone does not make a step of a head.
             return None
         return _filled(head, reading)
+
+    def _of_epoch(self, reading: LineReading, epoch: int) -> LineReading:
+        """Return the end of an epoch whose bar counts samples; drop the steps that were read from it."""
+        if not self._of_samples:
+            self._of_samples = True
+            self.generation += self.step is not None
+            self.step, self.trust, self._bar = None, Trust.NONE, None
+        return replace(reading, bar=None, step=epoch, total=self._epochs, counts_epochs=True)
 
     # Steps
 

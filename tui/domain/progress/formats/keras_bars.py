@@ -55,7 +55,8 @@ def read(text: str) -> LineReading | None:
         reading.speed = 1 / (int(pace["value"]) * (unit_seconds(pace["unit"]) or 1))
         reading.speed_unit = STEPS if pace["of"] == "step" else SAMPLES
     total = None if match["total"] == "Unknown" else int(match["total"])
-    bar = reading.bar = Bar(int(match["n"]), total, first_epoch=1, fixed=True)
+    of_samples = pace is not None and pace["of"] == "sample"
+    bar = reading.bar = Bar(int(match["n"]), total, first_epoch=1, fixed=True, of_samples=of_samples)
     done = total is not None and bar.step >= total
     left = _LEFT.match(match["rest"])
     reading.remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)

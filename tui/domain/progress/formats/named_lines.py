@@ -33,14 +33,16 @@ from tui.domain.progress.parsing.reading import Bar, LineReading, Part, duration
 PRIORITY = 60
 SIGNS = (
     (("oss", "OSS"), r"[Ll](oss|OSS)[^0-9]{0,24}[-0-9n]"),
-    (("PerSec",), r"SamplesPerSec="),
+    (("PerSec=",), r"SamplesPerSec="),
     (("skipped=",), r"skipped=[0-9]+, lr="),
     (
         ("tok/s", "/sec", "_per_s"),
         r"(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]|[0-9] samples/sec",
     ),
-    (("optimization steps",), r"optimization steps = "),
-    (("Num Epochs",), r"Num Epochs = "),
+    (("optimization steps =",), r"optimization steps = "),
+    (("Num Epochs =",), r"Num Epochs = "),
+    (("epoch: ",), r"epoch: {1,8}[0-9]+, iters?: {1,8}[0-9]"),
+    ((), r"^\| step +\| [0-9]+ +\|$"),
     ((), r"(step|STEP)[=:] ?[0-9]|^Epoch:? [0-9]+$|-(rmse|mae):|\tlearn: "),
     ((), r"^.{0,40}(\[batch=|[Ii]teration:? |total_timesteps +\|)"),
 )
@@ -60,6 +62,7 @@ _SIGNATURES = (
 )
 """Texts that all lines of a trainer contain, by trainer."""
 OTHER = "key=value"
+BOX = "box"
 # A word before the first number that marks a line of a validation.
 _VALIDATION = re.compile(
     r"(?:^|[\s|(\[])(?:val|valid|validation|validate|eval|evaluation|evaluate|test)(?=[\s|:)\]])",
@@ -106,6 +109,8 @@ def read(text: str) -> LineReading | None:
     if bar is not None and "Epoch: [" in text:
         bar = replace(bar, first_epoch=0)
     reports = measured.losses or measured.speed[0] is not None
+    # A step beside a learning rate is a training step, whose losses may have other names.
+    reports = reports or (measured.step is not None and measured.learning_rate is not None)
     if (step is not None or bar is not None) and measured.validates:
         return measured.results(_dialect(text))
     if not reports and "skipped" not in measured.numbers and not (bar and _has_losses(measured)):
@@ -116,6 +121,7 @@ def read(text: str) -> LineReading | None:
         return reading if measured.losses or not reading.counts_epochs else None
     if measured.epoch is None and _VALUE.search(text) is not None:
         reading.part = Part.VALUE
+        reading.dialect = BOX if text[:1] == "|" else reading.dialect
         return reading
     return None
 
@@ -142,8 +148,9 @@ def _has_losses(measured: Measured) -> bool:
 def _head(text: str, measured: Measured) -> LineReading | None:
     """Parse a line with a step or an epoch alone, the head of a block."""
     if text[:1] == "|" and "total_timesteps" not in measured.steps:
-        # A box may have its step anywhere.
-        return None
+        # The rows of this box are in the order of their names.
+        foot = measured.step_name == "step" and measured.count == 1
+        return replace(measured.reading(BOX), part=Part.FOOT, step=measured.step) if foot else None
     if len(text) > MOST_HEAD or measured.first is None or measured.learning_rate is not None:
         return None
     if measured.numbers and Measured().add_all(named_numbers(text[measured.first :])).numbers:

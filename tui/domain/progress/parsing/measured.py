@@ -196,7 +196,8 @@ class Measured:
             return None
         if self.position is not None and not name:
             return Bar(*self.position, epoch=self._trained if epoch is None else epoch, of_epoch=True)
-        if epoch is None or not name:
+        if epoch is None or not name or (self.position is not None and name not in EPOCH_STEPS):
+            # Beside a position in the epoch, a count with a name is that of the run.
             return None
         of_epoch = True if name in EPOCH_STEPS else None
         return Bar(self.steps[name], self.totals.get(name), epoch=epoch, of_epoch=of_epoch)

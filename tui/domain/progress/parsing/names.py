@@ -61,7 +61,19 @@ _BOOSTED = frozenset({
 })  # fmt: skip
 """Metrics of boosting rounds that are losses."""
 _ADVERBS = frozenset(
-    {"train", "training", "trainer", "learning", "current", "completed", "info", "debug", "warning"}
+    {
+        "train",
+        "training",
+        "trainer",
+        "learning",
+        "current",
+        "completed",
+        "info",
+        "debug",
+        "warning",
+        "finished",
+        "of",
+    }
 )
 """Words before a name that do not change its meaning."""
 _TOTALS = frozenset({
@@ -84,6 +96,7 @@ LEVELS = frozenset({"info", "debug", "warning", "warn", "notice", "main", "root"
 _WORDS = {
     "tok": TOKENS, "toks": TOKENS, "token": TOKENS, "tokens": TOKENS, "w": TOKENS, "word": TOKENS,
     "words": TOKENS, "sample": SAMPLES, "samples": SAMPLES, "example": SAMPLES, "examples": SAMPLES,
+    "record": SAMPLES, "records": SAMPLES,
     "ex": SAMPLES, "img": SAMPLES, "imgs": SAMPLES, "image": SAMPLES, "images": SAMPLES, "seq": SAMPLES,
     "seqs": SAMPLES, "sequences": SAMPLES, "it": STEPS, "iter": STEPS, "iters": STEPS, "step": STEPS,
     "steps": STEPS, "batch": STEPS, "batches": STEPS, "update": STEPS, "updates": STEPS, "ba": STEPS,

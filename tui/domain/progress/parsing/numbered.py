@@ -25,8 +25,8 @@ _NUMBER = re.compile(
 _BREAKS = re.compile(r"[|,;\t\[\]{}\"]|'(?!s )|\s{2,}| - | -- | • ")
 _EXPLICIT = re.compile(r"[:=]['\"\s\[(]{0,8}$")
 _AFTER = re.compile(
-    r"(?P<word> ?(?:ms|us|µs|(?:s|secs?|seconds?)(?:/(?:it|iter|iteration|step|batch))?"
-    r"|(?:it|iter|step|batch|tok|token|sample|image|img|example|seq|word|update)(?:s|es)?/s(?:ec)?|/s"
+    r"(?P<word> ?(?:ms/it|ms|us|µs|(?:s|secs?|seconds?)(?:/(?:it|iter|iteration|step|batch))?"
+    r"|(?:it|iter|step|batch|tok|token|sample|image|img|example|record|seq|word|update)(?:s|es)?/s(?:ec(?:ond)?)?|/s"
     r"|[kKMGT]i?B(?:/s)?|%|[GT]FLOP/?s|batches)(?![\w/]))?(?: ?\([^()/]{0,24}\))?"
 )
 # The text between two numbers without a name for the second: `[1][39`, `1 [ 640`, `010  2000`.
@@ -79,8 +79,11 @@ def named_numbers(text: str) -> Iterator[Named]:
             leads = name == _MESSAGE or (adjacent and at == 0)
             if leads:
                 name, adjacent = "", True
-        after = _AFTER.match(text, end)
+        after, named_by = _AFTER.match(text, end), unit
         unit, before = ((after[1] or "").strip(), after.end()) if after else ("", end)
+        if name and name == named_by and counted_unit(unit.partition("/")[0]):
+            # Each number has a unit: `1523 samples/sec 12345 tokens/sec`.
+            name = ""
         yield Named(name, value, unit, start, explicit, of, adjacent, leads)
 
 
@@ -95,6 +98,8 @@ def _name_of(gap: str, unit: str) -> tuple[str, bool, bool]:
     explicit = _EXPLICIT.search(gap) is not None
     pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t|"))
     last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/()<>*# ")
+    # A sentence: `Loss is 1.72. Throughput is 2,091.9 records/second`.
+    last = last.removesuffix(" is").rpartition(". ")[2]
     if not last and len(pieces) == 1 and counted_unit(unit.partition("/")[0]):
         # `loss 2.13 tok/s 41800`: the unit is the next number's name.
         return unit, explicit, False

@@ -35,6 +35,8 @@ class Bar:
     """Whether the bar counts an epoch rather than the run; `None` if the line shows neither."""
     fixed: bool = False
     """Whether every epoch has the same total; then a bar with another total does not count the training."""
+    of_samples: bool = False
+    """Whether the bar counts samples rather than steps."""
 
 
 class Part(Enum):
@@ -44,6 +46,8 @@ class Part(Enum):
     """The line with the step alone: a step only if the block has a loss or a speed."""
     VALUE = "value"
     """A line with a loss or a speed alone."""
+    FOOT = "foot"
+    """A row of a box with the step, below the loss."""
 
 
 @dataclass(slots=True)
