@@ -1,10 +1,11 @@
 """`python -m trainer.export CHECKPOINT OUT`: export the weights of a checkpoint.
 
 OUT is a file NAME.safetensors, or a folder for the libraries of Hugging Face. The folder has files of at most
---shard-size, the tokenizer, and for a causal-lm the config.json. A run with --lora-rank is exported as an
-adapter in the format of peft, or with --merge as the complete model including the updates. The checkpoint may
-be of any strategy and world size. The export runs in one process; for a folder without --merge it has at most
-one file in memory. ZeRO's weights are read from its full-precision copies.
+--shard-size, the tokenizer, and for a causal-lm config.json and generation_config.json. A run with
+--lora-rank is exported as an adapter in the format of peft, or with --merge as the complete model including
+the updates. The checkpoint may be of any strategy and world size. The export runs in one process; for a
+folder without --merge it has at most one file in memory. ZeRO's weights are read from its full-precision
+copies.
 """
 
 from __future__ import annotations
@@ -199,9 +200,12 @@ def _write_config(out: Path, manifest: Manifest) -> None:
     """Write the model's config.json, which loading the folder requires."""
     where = str(manifest.config["model"].get("weights", ""))
     try:
-        from trainer.models.causal_lm import load_config
+        from trainer.models.causal_lm import load_config, load_generation_config
 
         load_config(where).save_pretrained(out)
+        generation = load_generation_config(where)
+        if generation is not None:
+            generation.save_pretrained(out)
     except (ImportError, OSError, ValueError) as error:
         raise CheckpointError(f"no config.json for {out}: {where} can't be read here: {error}") from error
 

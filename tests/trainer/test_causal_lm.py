@@ -6,13 +6,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    GPT2Config,
+    LlamaConfig,
+    MambaConfig,
+    PretrainedConfig,
+)
 
+from trainer.checkpoint.manifest import Manifest
+from trainer.checkpoint.run_identity import RunIdentity
 from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
+from trainer.export import _write_config
 from trainer.models.build import build_workload
-from trainer.models.causal_lm import load_model
+from trainer.models.causal_lm import load_generation_config, load_model
 from trainer.prepare import main as prepare
 from trainer.strategy.ddp import DDP
 
@@ -126,3 +136,16 @@ def test_dropout_of_a_model_that_has_none_is_refused(tmp_path: Path) -> None:
     config = str(tmp_path / "config.json")
     with pytest.raises(UsageError, match=rf"--dropout 0.1: the configuration of {config} has no .*\(mamba\)"):
         load_model(config, torch.float32, 0.1)
+
+
+def test_the_settings_of_generation_are_exported_with_the_model(tmp_path: Path) -> None:
+    LlamaConfig(hidden_size=32).save_pretrained(tmp_path)
+    assert load_generation_config(str(tmp_path)) is None
+    GenerationConfig(max_new_tokens=7, top_p=0.5).save_pretrained(tmp_path)
+    saved = Manifest(
+        step=1, strategy="ddp", layout="whole", world_size=1, nodes=1, node=0, shared=True, files={},
+        run=RunIdentity("a", ""), saved=0.0, config={"model": {"weights": str(tmp_path)}},
+    )  # fmt: skip
+    _write_config(tmp_path / "out", saved)
+    exported = GenerationConfig.from_pretrained(tmp_path / "out")
+    assert (exported.max_new_tokens, exported.top_p) == (7, 0.5)

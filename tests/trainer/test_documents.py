@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -129,3 +130,23 @@ def test_a_long_document_comes_in_pieces_at_line_ends(
         # Within reach of a line end or a space it is cut there.
         rest = text.removeprefix("".join(p.text for p in found[: found.index(part) + 1]))
         assert part.text.endswith("\n") or rest[:1] == " " or not set(part.text[1:]) & {"\n", " "}
+
+
+def test_hidden_files_and_folders_are_not_read(tmp_path: Path) -> None:
+    for name in (".hidden.txt", ".git/a.txt", "a.txt", "b/.c.txt", "b/d.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert [file.name for file in files_of([tmp_path])] == ["0/a.txt", "0/b/d.txt"]
+    assert [file.name for file in files_of([tmp_path / ".hidden.txt"])] == ["0/.hidden.txt"]
+
+
+def test_tables_and_compressed_files_are_named(tmp_path: Path) -> None:
+    heads = {
+        "parquet": b"PAR1", "gzip": gzip.compress(b"text"), "Zstandard": b"\x28\xb5\x2f\xfd",
+        "xz": b"\xfd7zXZ",
+    }  # fmt: skip
+    for kind, content in heads.items():
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=f"(?i)must be text or .jsonl: .*{kind}"):
+            files_of([path])

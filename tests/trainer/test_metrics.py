@@ -20,6 +20,8 @@ from trainer.config import parse
 from trainer.data.text import Windows
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
+from trainer.errors import UsageError
+from trainer.loop import events
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import MIN_LOSSES, GuardAction, LossGuard
 from trainer.metrics.mfu import mfu, peak_flops
@@ -202,3 +204,17 @@ def test_the_operations_of_a_model_count_its_active_experts_and_its_attention() 
     others = sum(w.numel() for name, w in mixture.named_parameters() if ".experts." not in name)
     assert experts == 2 * 8 * 3 * 32 * 64
     assert mixture.flops_per_token(64) == 6.0 * (others + experts / 4) + 12.0 * 2 * 32 * 64
+
+
+def test_a_warm_up_longer_than_the_run_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    events.settings(parse(["--steps=3"]))
+    assert "WARNING" not in capfd.readouterr().out
+    events.settings(parse(["--steps=3", "--warmup=500"]))
+    first, second = capfd.readouterr().out.splitlines()
+    assert "--warmup 500 needs more steps than --steps 3" in first and "--learning-rate 0.003" in second
+
+
+def test_flags_of_other_strategies_are_refused() -> None:
+    for flag in ("--reshard=off", "--reduce-gradients=last"):
+        with pytest.raises(UsageError, match="needs --strategy fsdp, not ddp"):
+            parse([flag])

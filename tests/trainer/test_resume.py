@@ -199,6 +199,20 @@ def test_a_copy_that_cant_be_loaded_is_skipped_for_the_next_good_one(tmp_path: P
     assert len(told) == 1 and "step-4 (local) is skipped" in told[0] and "side.pt can't be read" in told[0]
 
 
+def test_another_optimizer_begins_without_the_state_that_the_checkpoint_lacks(
+    tmp_path: Path, text: Path
+) -> None:
+    kept = {"workers": 0, "checkpoint-every": 0, "dropout": 0}
+    first = Ranks(tmp_path, 1, *flags("ddp", text, **kept, steps=2))
+    assert first.wait() == [0], first.errors()
+    more = Ranks(
+        tmp_path, 1, *flags("ddp", text, **kept, steps=4, optimizer="sgd"), "--allow-change=optimizer"
+    )
+    assert more.wait() == [0], more.errors()
+    assert [x["step"] for x in more.lines() if x["kind"] == "resumed"] == [2]
+    assert any("optimizer adamw → sgd" in x["message"] for x in more.lines())
+
+
 def _inventory(folder: Path) -> dict[str, dict[str, int]]:
     files = manifests.inventory(folder, 0)
     del files[manifests.MANIFEST]

@@ -296,3 +296,17 @@ def test_the_data_and_the_steps_of_a_resumed_run_are_compared(tmp_path: Path) ->
     assert other.wait() == [2], other.errors()
     assert "was saved with other settings: data " in other.lines()[-1]["message"]
     assert asdict(read(tmp_path / "checkpoints" / "step-3").run) == asdict(manifest.run)
+
+
+def test_a_change_of_the_data_by_an_evaluation_is_named(tmp_path: Path, group: ProcessGroup) -> None:
+    first = opened(tmp_path, group)
+    first.find(DATA)
+    first.attach(strategy(), None)
+    first.finish(1, PROGRESS, 60.0)
+    first.close()
+    again = opened(tmp_path, group, "--eval-every=5")
+    found = again.find(DATA | {"samples": 938})
+    assert found is not None
+    with pytest.raises(UsageError, match=r"938 samples .* by --eval-every, which holds out samples"):
+        again.load(found, strategy())
+    again.close()

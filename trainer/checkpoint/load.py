@@ -89,7 +89,10 @@ def _changes(
             if before is not None and before != now:
                 yield ChangedSetting(name.replace("_", "-"), before, now, curve)
     if saved.data and saved.data != data:
-        yield ChangedSetting("data", _data(saved.data), _data(data), True)
+        # An evaluation holds out samples, which a run without evaluations trains on.
+        before, now = (bool(every) for every in (saved.config.get("eval_every", 0), config["eval_every"]))
+        why = " by --eval-every, which holds out samples" if before != now else ""
+        yield ChangedSetting("data", _data(saved.data), _data(data) + why, True)
     if saved.precision and saved.precision != precision:
         yield ChangedSetting("precision", saved.precision, precision, True)
 
@@ -103,6 +106,15 @@ def check_changes(
 ) -> None:
     """Refuse changes of the training curve that `allowed` does not name. Raises UsageError naming all refused
     changes and the flag that allows them."""
+    manifest = checkpoint.manifest
+    family = layout_of(manifest.strategy, manifest.layout).family
+    for change in changed:
+        if change.name == "optimizer" and family != "dcp":
+            raise UsageError(
+                f"{checkpoint.path} was saved with --optimizer {change.before}, and DeepSpeed can't load its "
+                f"state into {change.now}: continue with --optimizer {change.before}, or start in another "
+                f"--checkpoint-dir with only its weights: --init-weights {checkpoint.path}"
+            )
     refused = [change for change in changed if change.changes_curve and change.name not in allowed]
     if refused:
         names = ",".join(dict.fromkeys([*allowed, *(change.name for change in refused)]))

@@ -18,6 +18,16 @@ TEXT_SUFFIXES = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", 
 _PYTHON = Path(sysconfig.get_paths()["stdlib"])
 _SKIPPED_OF_PYTHON = {"site-packages", "test"}
 """Folders of Python's library that are not part of the default data."""
+_PACKED = {
+    b"PAR1": "convert this Parquet table to .jsonl (`pandas.read_parquet(…).to_json(…, orient='records', "
+    "lines=True)`)",
+    b"\x1f\x8b": "unpack this gzip file (`gzip -d`)",
+    b"\x28\xb5\x2f\xfd": "unpack this Zstandard file (`zstd -d`)",
+    b"BZh": "unpack this bzip2 file (`bzip2 -d`)",
+    b"\xfd7zX": "unpack this xz file (`xz -d`)",
+    b"PK\x03\x04": "unpack this zip file (`unzip`)",
+}
+"""What to do with a file that is not text, by its first bytes."""
 PIECE = 512 * 1024
 """Maximum size of a text that is read and tokenised at once, in bytes."""
 
@@ -51,7 +61,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
     """Return the named files, and the files with one of the suffixes at any depth below the named folders,
     sorted by name.
 
-    Links to folders are not followed, because they may form cycles.
+    Links to folders are not followed, because they may form cycles. Hidden files and folders are skipped.
 
     Raises:
         DataError: if a path does not exist or can't be listed, or there is no file.
@@ -72,6 +82,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode):
                     raise DataError(f"--data {path} must be a file or a folder, which can be read twice")
+                _refuse_packed(path)
                 files.append(DocumentFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
         except FileNotFoundError as error:
             raise DataError(f"--data {error.filename} does not exist on this node") from error
@@ -81,6 +92,15 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
         where = ", ".join(map(str, paths))
         raise DataError(f"--data {where} has no text: no file that ends in {', '.join(suffixes)}")
     return files
+
+
+def _refuse_packed(path: Path) -> None:
+    """Raise DataError for a compressed file or a table, by its first bytes."""
+    with path.open("rb") as file:
+        head = file.read(4)
+    packed = next((words for magic, words in _PACKED.items() if head.startswith(magic)), None)
+    if packed:
+        raise DataError(f"--data {path} must be text or .jsonl: {packed}")
 
 
 def _text_file(entry: os.DirEntry[str], name: str) -> DocumentFile:
@@ -93,6 +113,8 @@ def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[
         entries = sorted(scanned, key=lambda entry: entry.name)
     for entry in entries:
         name = prefix + entry.name
+        if entry.name.startswith("."):
+            continue
         if not entry.is_dir(follow_symlinks=False):
             yield name, entry
         elif entry.name not in skipped:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.finder import FoundCheckpoint
-from trainer.config import Config
+from trainer.config import Config, OptimizerConfig
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import LossGuard
 from trainer.metrics.goodput import Goodput
@@ -23,6 +23,12 @@ def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> No
 def settings(config: Config) -> None:
     """Log the settings whose defaults depend on the model and the task."""
     data, optimizer = config.data, config.optimizer
+    if optimizer.warmup >= config.steps and optimizer.warmup != OptimizerConfig().warmup:
+        text = (
+            f"--warmup {optimizer.warmup} needs more steps than --steps {config.steps}: the learning rate "
+            "does not reach its peak"
+        )
+        emit("phase", text, severity="WARNING", phase="starting")
     emit(
         "phase",
         f"--context {config.model.context} --batch {data.batch} --micro-batch {data.micro_batch} "

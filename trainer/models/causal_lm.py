@@ -147,6 +147,16 @@ def load_config(where: str) -> Any:
     return AutoConfig.from_pretrained(model_location(where))
 
 
+def load_generation_config(where: str) -> Any:
+    """Return the settings with which a model generates text, or None if it has none."""
+    from transformers import GenerationConfig  # noqa: PLC0415
+
+    try:
+        return None if where.endswith(".json") else GenerationConfig.from_pretrained(model_location(where))
+    except OSError:
+        return None
+
+
 def model_location(where: str) -> str:
     """Return the path of a folder or file if it exists, else the name."""
     path = local_path(where)

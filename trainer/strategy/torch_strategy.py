@@ -44,6 +44,8 @@ class TorchStrategy(ABC):
         self._module: nn.Module = nn.Identity()
         self._wrapped: nn.Module = self._module
         self._copies_to_save = TensorBuffers(pinned=torch.cuda.is_available())
+        self._keeps_updates = True
+        """Whether a load restored the optimizer's entire state."""
 
     @abstractmethod
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
@@ -174,7 +176,12 @@ class TorchStrategy(ABC):
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
         self._copies_to_save.finish()
         try:
-            dcp.load(self.state(), storage_reader=dcp.FileSystemReader(path), process_group=ranks)
+            reader = dcp.FileSystemReader(path)
+            saved = reader.read_metadata().state_dict_metadata
+            # Another optimizer (--allow-change optimizer) begins without the state that the checkpoint lacks.
+            state = {n: v for n, v in self.state().items() if n in saved or n.startswith("model.")}
+            self._keeps_updates = len(state) == len(self.state())
+            dcp.load(state, storage_reader=reader, process_group=ranks)
         except BaseException as error:
             # CheckpointException is not an Exception.
             if isinstance(error, KeyboardInterrupt | SystemExit):
@@ -201,7 +208,8 @@ class TorchStrategy(ABC):
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
-        self.optimizer.updates = state["updates"]
+        if self._keeps_updates:
+            self.optimizer.updates = state["updates"]
         if state["scaler"] and self._scaler.is_enabled():
             self._scaler.load_state_dict(state["scaler"])
         with torch.no_grad():
