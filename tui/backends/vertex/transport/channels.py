@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import grpc
@@ -50,6 +51,8 @@ _CLIENTS: dict[Service, tuple[Any, Any]] = {
     Service.MONITORING: (MetricServiceAsyncClient, MetricServiceGrpcAsyncIOTransport),
     Service.QUOTAS: (CloudQuotasAsyncClient, CloudQuotasGrpcAsyncIOTransport),
 }
+_MOST_ITEMS = 5000
+"""Maximum number of items of a page whose size is not requested."""
 _RESOURCES = (PersistentResourceServiceAsyncClient, PersistentResourceServiceGrpcAsyncIOTransport)
 _PIPELINES = (PipelineServiceAsyncClient, PipelineServiceGrpcAsyncIOTransport)
 
@@ -146,9 +149,8 @@ class Clients:
             return await plain(await method()(*request, retry=None, timeout=seconds, **fields))
 
         reply = await self.caller.read(action, send, within=within, patience=patience, limiter=limiter)
-        following = getattr(reply, "next_page_token", "")
-        if following and following == _page_token(request[0]):
-            raise unexpected_reply(action, "a page with another token", following)
+        if hasattr(reply, "next_page_token"):
+            _check_page(action, request[0], reply)
         return reply
 
     async def once(
@@ -219,9 +221,18 @@ class Clients:
         return channel
 
 
-def _page_token(request: Any) -> str:
-    token = request.get("page_token") if isinstance(request, dict) else getattr(request, "page_token", "")
-    return token or ""
+def _check_page(action: str, request: Any, page: Any) -> None:
+    """Raise Unavailable for a page that refers to itself, or that has more items than requested: they would
+    take endless time."""
+    read = request.get if isinstance(request, dict) else partial(getattr, request)
+    token, most = read("page_token", ""), read("page_size", 0) or _MOST_ITEMS
+    if page.next_page_token and page.next_page_token == token:
+        raise unexpected_reply(action, "a page with another token", page.next_page_token)
+    for field, value in page.ListFields():
+        if field.is_repeated and len(value) > most:
+            raise unexpected_reply(
+                action, f"a page of at most {most:,} items", f"{len(value):,} {field.name}"
+            )
 
 
 async def plain(reply: Any) -> Any:

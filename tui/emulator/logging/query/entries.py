@@ -109,7 +109,7 @@ class EntryQuery:
         last: StoredEntry | None = None
         meets = self.plan.entry
         for count, record in enumerate(rows):
-            if count % 1000 == 999 and last is not None and (time.monotonic() > deadline or store.closed):
+            if count % 64 == 63 and last is not None and (time.monotonic() > deadline or store.closed):
                 return page, write_token(last.key, self.digest)
             if meets(record) and not _same(page[-1] if page else None, record):
                 if len(page) == self.size:

@@ -6,7 +6,8 @@ Texts are split as BigQuery's LOG_ANALYZER splits them. A phrase in backticks ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from tui.emulator.filters.fields import MISSING, Condition, FieldTable
@@ -38,13 +39,12 @@ class TextQuery:
         """Whether the query has no words."""
         return not self.words and not self.phrases
 
-    def missing(self, texts: Iterator[str]) -> bool:
-        """Return whether a word or phrase is in none of the texts. A phrase must be within one text."""
+    def missing(self, texts: Iterable[list[str]]) -> bool:
+        """Return whether a word or phrase is in none of the texts, given as lists of words."""
         missing, phrases = set(self.words), list(self.phrases)
-        for text in texts:
+        for text_words in texts:
             if not missing and not phrases:
                 break
-            text_words = words(text)
             missing.difference_update(text_words)
             phrases = [phrase for phrase in phrases if not _within(phrase, text_words)]
         return bool(missing or phrases)
@@ -71,12 +71,12 @@ def search_entry(call: FilterCall, table: FieldTable[StoredEntry]) -> Condition[
         raise refused(call, "must have one argument, the words, or two: a field and the words")
     query = _query(call, len(call.arguments) - 1)
     if len(call.arguments) == 1:
-        return lambda record: not query.missing(_entry_texts(record))
+        return lambda record: not query.missing(_entry_words(record))
     get: Callable[[StoredEntry], Any] = field_of(call, table).get
 
     def decide(record: StoredEntry) -> bool:
         value = get(record)
-        return value is not MISSING and not query.missing(_texts(value))
+        return value is not MISSING and not query.missing(map(words, _texts(value)))
 
     return decide
 
@@ -85,6 +85,12 @@ def search_source(call: FilterCall, table: FieldTable[LogSource]) -> Condition[L
     """Return the condition if only the source is known; missing words may be in the entry."""
     search_entry(call, table)  # type: ignore[arg-type]
     return lambda source: None
+
+
+@lru_cache(maxsize=8)
+def _entry_words(record: StoredEntry) -> tuple[list[str], ...]:
+    """Return the words of each text of an entry, which every search of a filter reads."""
+    return tuple(map(words, _entry_texts(record)))
 
 
 def _entry_texts(record: StoredEntry) -> Iterator[str]:
