@@ -7,14 +7,16 @@ import pytest
 from tests.wire.backend_emulator_support import REGION
 from tests.wire.backend_training_pipelines_support import backend, reach
 from tests.wire.google_components_support import REPORTS, compiled
-from tests.wire.pipelines import ROOT, above, leaf, spec, task
-from tests.wire.pipelines_support import FAIL, SAY, SAYS, say
+from tests.wire.pipelines import ROOT, above, container, leaf, spec, task
+from tests.wire.pipelines_support import SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
 from tui.domain.core.job import with_parents
 from tui.domain.core.states import JobState
+from tui.domain.diagnosis.rules import shipped_rules
 from tui.domain.pipeline.rerun import rerun_resource, reused
 from tui.domain.pipeline.run import run_of
 from tui.domain.pipeline.tree import tree
+from tui.verbs.log.diagnosis import read_diagnosis, verdict_of
 
 KIND = "pipeline_job"
 
@@ -31,7 +33,7 @@ def request(name: str) -> LaunchRequest:
             "last": say(("first", "out"), after=("loop", "bad")),
         },
         {"say": SAYS, "body": body, "fail": leaf("fail")},
-        {"say": SAY, "fail": FAIL},
+        {"say": SAY, "fail": container("echo \"ModuleNotFoundError: No module named 'nltk'\"; exit 3")},
     )
     runtime = {"gcsOutputDirectory": ROOT}
     return LaunchRequest(REGION, {"displayName": name, "pipelineSpec": made, "runtimeConfig": runtime})
@@ -69,6 +71,11 @@ async def test_a_list_has_its_tasks_and_each_task_its_job() -> None:
         assert by_name["first"].outputs == {"out": "it's [b]"} and by_name["first"].group is False
         assert by_name["loop"].group and by_name["loop-1"].group
         assert (by_name["last"].state, by_name["last"].native_state) == (JobState.SKIPPED, "NOT_TRIGGERED")
+        found_cause = await verdict_of(found, ended, shipped_rules())
+        assert (found_cause.short, found_cause.family) == ("No module nltk", "package")
+        assert found_cause.replica == f"{by_name['bad'].id}/workerpool0-0"
+        shown = await read_diagnosis(found, ended)
+        assert shown is not None and shown.short == "No module nltk"
         assert "status of 3" in by_name["bad"].reason and by_name["bad"].state is JobState.FAILED
         assert (ended.progress.step, ended.progress.total_steps) == (5, 5)
         run = run_of(ended)

@@ -10,8 +10,10 @@ from tests.wire.backend_training_pipelines_support import FOREVER, backend, reac
 from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogBatch, LogQuery, NotFound
 from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
+from tui.domain.diagnosis.rules import shipped_rules
 from tui.domain.profile.vertex_formats import TUNING_JOB
 from tui.domain.tuning.study import best, study_of
+from tui.verbs.log.diagnosis import verdict_of
 
 TUNING = "tuning_job"
 REPORT = """
@@ -142,3 +144,13 @@ async def test_the_log_has_the_lines_of_all_trials_each_once() -> None:
         assert {entry.replica for entry in only} == {"2/workerpool0-0", "2/service"}
         alone = [entry async for batch in found.logs.read(LogQuery(made.name)) for entry in batch.entries]
         assert {entry.replica for entry in alone} == {"service"}
+
+
+async def test_the_cause_of_failed_trials_is_the_cause_of_their_job() -> None:
+    code = "print('step 1'); raise SystemExit(\"ValueError: Unknown optimizer: adamx\")"
+    async with backend() as found:
+        made = await found.jobs[TUNING].create(tuning(code, maxTrialCount=1, parallelTrialCount=1))
+        ended = await reach(found, made.name, JobState.FAILED)
+        shown = await verdict_of(found, ended, shipped_rules())
+        assert (shown.family, shown.replica) == ("config-flag", "1/workerpool0-0")
+        assert "adamx" in shown.cause

@@ -9,6 +9,7 @@ from copy import deepcopy
 from tui.backends.interface import Backend, LogQuery
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.states import JobState
 from tui.domain.diagnosis.decide import decide
 from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.novelty import Novelty, with_new
@@ -66,8 +67,8 @@ class LogJudge:
 async def read_lines(
     backend: Backend, job: Job, most: int = MOST_READ, start: int = MOST_START
 ) -> list[LogLine]:
-    """Return the `most` last lines of a log, and the `start` first lines of a longer log. Raises
-    BackendError."""
+    """Return the `most` last lines of a log, and the `start` first lines of a longer log; of a composite job
+    the lines of its failed tasks. Raises BackendError."""
     created = job.create_time if job.logged_as == job.name else None
     query = LogQuery(job.logged_as, include_service=False, created=created, tasks=job.composite)
     entries: dict[tuple[object, ...], LogEntry] = {}
@@ -76,6 +77,8 @@ async def read_lines(
             async for batch in backend.logs.read(query, newest_first=newest, limit=limit):
                 entries |= {entry.key: entry for entry in batch.entries if isinstance(entry, LogEntry)}
     ordered = sorted(entries.values(), key=lambda entry: entry.key)
+    if failed := {task.id for task in job.tasks if job.composite and task.state is JobState.FAILED}:
+        ordered = [entry for entry in ordered if entry.replica.partition("/")[0] in failed]
     return [log_line(index, entry) for index, entry in enumerate(ordered)]
 
 

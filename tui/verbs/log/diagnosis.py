@@ -71,6 +71,6 @@ async def verdict_of(backend: Backend, job: Job, rules: Rules, good: Collection[
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
     """Return the diagnosis that the job's screen shows. The log is read if it may add information."""
-    if not asks_the_log(job) or not job.runner:
+    if not asks_the_log(job) or not job.logged_as:
         return diagnosis_of(job)
     return diagnosis_of(job, await verdict_of(backend, job, shipped_rules()))
