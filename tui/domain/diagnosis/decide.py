@@ -29,6 +29,8 @@ CLOCKS = 2.0
 """Maximum difference between the clocks of two replicas that is ignored, in seconds."""
 TOGETHER = 2.0
 """Maximum time between two errors, in seconds, for which a launcher's report decides which was first."""
+MOST_LAST_WORDS = 12
+"""Number of ordinary lines of a replica after an error above which the error is not certain to have ended it."""
 MOST_CASCADE = 5
 SERVICE = "service"
 """Replica name of the service's own entries in a log."""
@@ -365,26 +367,21 @@ class _Decision:
         others = [c for c in candidates if c is not root and self._strength(c) >= strength]
         rivals = {self._family(c) for c in others if not (c.chain and c.cause is root)} - {family}
         if rivals:
-            near = any(
-                c.replica != root.replica or abs(self._order(c)[0] - self._order(root)[0]) > TOGETHER
-                for c in others
-                if self._family(c) in rivals
-            )
-            confidence -= 0.3 if near else 0.18
+            confidence -= 0.3
         named = self._named()
         if self._pointed(root) or (named and named == root.replica):
             confidence += 0.08
-        elif named and named != root.replica:
-            confidence -= 0.12
-        if self._doubtful(root) or self._passed(root):
-            confidence -= 0.2
+        elif named or self._job.replicas:
+            confidence -= 0.25
+        if self._doubtful(root) or self._passed(root) or self._followers(root) > MOST_LAST_WORDS:
+            confidence -= 0.3
         if not self._failing and not self._ends(root):
             confidence -= 0.3
         # Without a rule, the exception is known but not its cause.
         plain = (
             not root.match.rule.sure
             if root.match
-            else not (root.exception in CERTAIN and root.frame is not None)
+            else not (root.exception in CERTAIN and root.frames and not root.frames[-1].package)
         )
         return min(0.69 if plain else 0.97, max(0.1, confidence))
 
