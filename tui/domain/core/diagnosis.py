@@ -31,6 +31,19 @@ class Diagnosis:
         return self.keys or self.fix
 
 
+_PREBUILT = frozenset({6, 9, 11, 15})
+"""Codes that prebuilt containers report for signals (docs/facts/vertex.md 13.2)."""
+
+
+def signal_of(code: int | None) -> int:
+    """Return the signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and
+    15 of prebuilt containers."""
+    if code is None:
+        return 0
+    number = -code if code < 0 else code - 128 if 128 < code < 160 else 256 - code if 241 <= code < 255 else 0
+    return number or (code if code in _PREBUILT else 0)
+
+
 def explain_exit(code: int) -> str:
     """Return the meaning of an exit code: a signal's name, or a documented meaning."""
     known = {
@@ -47,9 +60,9 @@ def explain_exit(code: int) -> str:
     known[128] = "the program can't be started"
     if code in known:
         return known[code]
-    if code > 128:
+    if number := signal_of(code):
         try:
-            name = signal.Signals(code - 128).name
+            name = signal.Signals(number).name
         except ValueError:
             return "an error of the program"
         return f"ended by {name}" + (", often out of memory (OOM)" if name == "SIGKILL" else "")

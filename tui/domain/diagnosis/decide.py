@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
-from tui.domain.core.diagnosis import FOLLOWED
+from tui.domain.core.diagnosis import FOLLOWED, signal_of
 from tui.domain.diagnosis.evidence import Activity, Evidence, Findings
-from tui.domain.diagnosis.exits import REPLICA, exit_verdict, signal_of
+from tui.domain.diagnosis.exits import REPLICA, exit_verdict
 from tui.domain.diagnosis.fallback import CERTAIN, exception_cause, exception_family
 from tui.domain.diagnosis.line import JobFacts, LogLine
 from tui.domain.diagnosis.rules import Match, Rules
@@ -30,7 +30,7 @@ CLOCKS = 2.0
 TOGETHER = 2.0
 """Maximum time between two errors, in seconds, for which a launcher's report decides which was first."""
 MOST_LAST_WORDS = 12
-"""Number of ordinary lines of a replica after an error above which the error is not certain to have ended it."""
+"""Number of ordinary lines of a replica after an error, above which the error may not have ended it."""
 MOST_CASCADE = 5
 SERVICE = "service"
 """Replica name of the service's own entries in a log."""

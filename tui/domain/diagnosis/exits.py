@@ -13,8 +13,6 @@ REPLICA = re.compile(
     r"exited with a non-zero status of (?P<code>\d+)",
     re.IGNORECASE,
 )
-_PREBUILT = frozenset({6, 9, 11, 15})
-"""Codes that prebuilt containers report for signals (docs/facts/vertex.md 13.2)."""
 _PLACES = {
     "local": "`dmesg` of this machine shows whether the kernel killed it",
     "vertex": "Use a larger or highmem machine, or fewer data loader workers",
@@ -43,15 +41,6 @@ _NATIVE = (
     "Set PYTHONFAULTHANDLER=1 to see where; check the versions of compiled extensions.",
     "crashed ({name})", 0.5,
 )  # fmt: skip
-
-
-def signal_of(code: int | None) -> int:
-    """Return the signal that an exit code stands for, 0 if none: -9, 137, a launcher's 247, and 6, 9, 11 and
-    15 of prebuilt containers."""
-    if code is None:
-        return 0
-    number = -code if code < 0 else code - 128 if 128 < code < 160 else 256 - code if 241 <= code < 256 else 0
-    return number or (code if code in _PREBUILT else 0)
 
 
 def exit_verdict(code: int, replica: str, place: str, *, signal: bool = True) -> Verdict:
