@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -200,12 +201,12 @@ def _write_config(out: Path, manifest: Manifest) -> None:
     """Write the model's config.json, which loading the folder requires."""
     where = str(manifest.config["model"].get("weights", ""))
     try:
-        from trainer.models.causal_lm import load_config, load_generation_config
+        from trainer.models.causal_lm import GENERATION, generation_file, load_config
 
         load_config(where).save_pretrained(out)
-        generation = load_generation_config(where)
-        if generation is not None:
-            generation.save_pretrained(out)
+        # transformers loads some of these files, but refuses to write them.
+        if file := generation_file(where):
+            shutil.copyfile(file, out / GENERATION)
     except (ImportError, OSError, ValueError) as error:
         raise CheckpointError(f"no config.json for {out}: {where} can't be read here: {error}") from error
 

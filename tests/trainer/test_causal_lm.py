@@ -22,7 +22,7 @@ from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.export import _write_config
 from trainer.models.build import build_workload
-from trainer.models.causal_lm import load_generation_config, load_model
+from trainer.models.causal_lm import generation_file, load_model
 from trainer.prepare import main as prepare
 from trainer.strategy.ddp import DDP
 
@@ -140,8 +140,9 @@ def test_dropout_of_a_model_that_has_none_is_refused(tmp_path: Path) -> None:
 
 def test_the_settings_of_generation_are_exported_with_the_model(tmp_path: Path) -> None:
     LlamaConfig(hidden_size=32).save_pretrained(tmp_path)
-    assert load_generation_config(str(tmp_path)) is None
-    GenerationConfig(max_new_tokens=7, top_p=0.5).save_pretrained(tmp_path)
+    assert generation_file(str(tmp_path)) is None
+    # transformers reads this and would not write it: nothing is sampled.
+    (tmp_path / "generation_config.json").write_text('{"max_new_tokens": 7, "top_p": 0.5}')
     saved = Manifest(
         step=1, strategy="ddp", layout="whole", world_size=1, nodes=1, node=0, shared=True, files={},
         run=RunIdentity("a", ""), saved=0.0, config={"model": {"weights": str(tmp_path)}},

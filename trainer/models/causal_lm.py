@@ -28,6 +28,9 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 """Names of the number of experts in the configuration of a mixture."""
 
 
+GENERATION = "generation_config.json"
+
+
 class CausalLM(nn.Module):
     """Maps tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar). The target of
     each position is the next token; the loss skips `IGNORED`."""
@@ -147,12 +150,12 @@ def load_config(where: str) -> Any:
     return AutoConfig.from_pretrained(model_location(where))
 
 
-def load_generation_config(where: str) -> Any:
-    """Return the settings with which a model generates text, or None if it has none."""
-    from transformers import GenerationConfig  # noqa: PLC0415
+def generation_file(where: str) -> str | None:
+    """Return the file with the settings with which a model generates text, or None if it has none."""
+    from transformers.utils import cached_file  # noqa: PLC0415
 
     try:
-        return None if where.endswith(".json") else GenerationConfig.from_pretrained(model_location(where))
+        return None if where.endswith(".json") else cached_file(model_location(where), GENERATION)
     except OSError:
         return None
 
