@@ -36,6 +36,8 @@ from tui.domain.core.states import JobState
 from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool
+from tui.screens.jobs.screen import JobsScreen
+from tui.store.jobs.causes import causes_in, is_unexplained
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -365,13 +367,16 @@ AT_WORK = {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
 
 
 def progress_is_known(app: VxtuiApp) -> bool:
-    """Whether every job at work in the list has its progress: that is read after the list."""
+    """Whether the list shows the progress of what runs and the causes of failures: they are read after it."""
     session = app.connection.session
     if session is None or not isinstance(session.backend, MemoryBackend):
         return True
     there = session.backend.jobs
     at_work = [j for j in app.store.jobs.values() if j.state in AT_WORK and j.name in there]
-    return all(j.progress == there[j.name].progress for j in at_work)
+    if not all(j.progress == there[j.name].progress for j in at_work):
+        return False
+    listed = app.screen._listed_in_view() if isinstance(app.screen, JobsScreen) else ()
+    return all(causes_in(app.state_dir).of(job) for job in listed if is_unexplained(job))
 
 
 THEMES = []

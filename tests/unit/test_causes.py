@@ -71,12 +71,13 @@ async def test_the_jobs_in_view_are_read_once_newest_first(
     session = Session(backend, Settings(), clock=clock, monotonic=clock.monotonic)
     causes = Causes(tmp_path / "causes.sqlite")
     changed: list[Sequence[str]] = []
-    sessions: list[Session | None] = [None]
-    task = asyncio.create_task(CauseFeed(lambda: sessions[0], causes, lambda: view, changed.append).run())
+    feeds = [CauseFeed(where, causes, lambda: view, changed.append) for where in (None, session)]
+    task = asyncio.create_task(feeds[0].run())
     try:
         await until(lambda: changed, "a look at what is stored")
         assert causes.of(view[0]) is None and not logs.reads, "nothing is judged before the connection"
-        sessions[0] = session
+        task.cancel()
+        task = asyncio.create_task(feeds[1].run())
         await until(lambda: len(logs.reads) == 30, "a read of each")
         await until(lambda: sum(map(causes.lines, listed)), "a cause")
         assert logs.reads == [str(number) for number in range(31, 61)]

@@ -77,7 +77,8 @@ class JobsScreen(ListScreen):
         self._usage: UsageFeed | None = None
         self._usage_of: Session | None = None
         self._following = False
-        self._causing = False
+        self._causes_of: tuple[bool, Session | None] = (False, None)
+        """Whether causes are searched for, and the session that reads the logs."""
 
     def make_table(self) -> Table:
         return JobTable()
@@ -221,14 +222,14 @@ class JobsScreen(ListScreen):
 
     def _follow_causes(self) -> None:
         """Find the causes of the failed jobs in view, while the list is visible."""
-        visible = self.is_current
-        if visible and not self._causing:
+        visible, session = self.is_current, self.session
+        if visible and self._causes_of != (True, session):
             known = causes_in(self.console.state_dir)
-            feed = CauseFeed(lambda: self.session, known, self._listed_in_view, self.table.change)
+            feed = CauseFeed(session, known, self._listed_in_view, self.table.change)
             background(self, feed.run, "causes")
-        elif not visible and self._causing:
+        elif not visible and self._causes_of[0]:
             self.workers.cancel_group(self, "causes")
-        self._causing = visible
+        self._causes_of = visible, session
 
     def _listed_in_view(self) -> list[Job]:
         jobs = self.console.store.jobs

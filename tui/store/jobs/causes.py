@@ -124,7 +124,7 @@ class CauseFeed:
 
     def __init__(
         self,
-        session: Callable[[], Session | None],
+        session: Session | None,
         causes: Causes,
         jobs: Callable[[], Sequence[Job]],
         on_change: Callable[[Sequence[str]], None],
@@ -139,7 +139,7 @@ class CauseFeed:
     async def run(self) -> None:
         """Find causes until cancelled. It never raises `BackendError`."""
         while True:
-            session = self._session()
+            session = self._session
             failed = [job for job in self._jobs() if is_unexplained(job)]
             new = [job for job in failed if self._causes.of(job) is None]
             if new:
