@@ -16,7 +16,8 @@ from tui.domain.core.formatting import (
     ACCELERATOR_SHORT,
     NOT_MEASURED,
     age,
-    bar,
+    line,
+    percent,
     pieces,
     silence_text,
     speed_text,
@@ -38,18 +39,22 @@ from tui.domain.log.plain_line import collapsed
 from tui.domain.training.training_steps import remaining
 from tui.kinds.registry import kind_of, titled
 from tui.screens.job.events import EventsPane
+from tui.screens.job.overview_blocks import attempt_bar, curves, last_events, log_end, replica_rows
+from tui.screens.job.overview_blocks import block as in_column
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.job.log_verdict import MOST_READ, PART, LogJudge
 from tui.store.jobs.causes import causes_in
 from tui.store.log.filters import LineFilter
-from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, columns_in, stacked
+from tui.widgets.labelled_columns import Column, LabelledColumns, beside, column_width, columns_in, stacked
 from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.state import state_content
+from tui.widgets.state import state_content, wants_ascii
 
 LABEL = 14
+MARGIN = 5
+"""Number of cells beside the content: its padding and the scroll bar."""
 BESIDE_BAR = 46
 """Number of cells of a row beside the progress bar."""
 MOST_TROUBLES = 5
@@ -128,9 +133,22 @@ class OverviewPane(JobPane):
         wrong.insert(0, [why])
         if not self.WORK_BESIDE:
             return [[state, stacked([machines, facts])], *wrong, [work], [name]]
-        if columns == 2:
-            return [[state, work], *wrong, [machines, facts], [name]]
-        return [[state, work, stacked([machines, facts])], *wrong, [name]]
+        ascii_only, width = wants_ascii(self), self.size.width - MARGIN
+        room = column_width(width, columns)
+        plots = curves(self.feed.samples(), room, ascii_only=ascii_only)
+        about = stacked([machines, facts])
+        rows: list[Sequence[Column]] = [[state, work], *wrong, [about, stacked(plots)]]
+        if columns == 3:
+            events = in_column(last_events(job, self.feed, room))
+            rows = [[state, work, about], *wrong, [*plots, events]]
+        rows.append([in_column(attempt_bar(self.feed, width))])
+        rows += [[in_column(replica_rows(job, self.feed, width, ascii_only=ascii_only))], [name]]
+        if job.error is None:
+            # The end of the log fills the height.
+            filled = [[column for column in row if column] for row in rows]
+            used = sum(len(beside(row, width)) + 1 for row in filled if row)
+            rows.append([in_column(log_end(self.feed, self.size.height - used - 2, width))])
+        return rows
 
     def _show_missing(self, notice: Notice) -> None:
         if self.feed.gone:
@@ -349,11 +367,11 @@ class OverviewPane(JobPane):
         if fraction is not None:
             room = column_width(self.size.width, columns_in(self.size.width))
             width = max(10, min(50, room - BESIDE_BAR))
-            drawn = bar(fraction, width)
+            done, rest = line(fraction, width)
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
             left = self._left(job, samples)
-            words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
-            rows.append(("progress", Content.assemble((drawn, colour), words)))
+            words = f"  {percent(fraction)}" + (f"   about {age(left)} left" if left is not None else "")
+            rows.append(("progress", Content.assemble((done, colour), (rest, "$text-muted"), words)))
         if progress.last_loss is not None:
             first = f"   from {progress.first_loss:.4g}" if progress.first_loss is not None else ""
             rows.append(("loss", Content.assemble(f"{progress.last_loss:.4g}", (first, "$text-muted"))))
@@ -400,13 +418,20 @@ class OverviewPane(JobPane):
             machines = f"{pool.replicas} × {pool.machine_type or words.machine}{gpus}   {pool.role}"
             title = f"{words.group} {position}" if words.group else plain(pool.name)
             rows.append((title, Content(plain(machines))))
-            if pool.image:
-                rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
+            if pool.image and pool.image != (job.groups[position - 1].image if position else ""):
+                rows.append(("", Content.styled(plain(self._short_image(pool.image)), "$text-muted")))
         if job.persistent_resource:
             rows.append(("runs on", Content(f"the persistent resource {plain(job.persistent_resource)}")))
         if job.groups:
             rows.append(("strategy", Content(plain(job.strategy.lower()))))
         return table(rows)
+
+    def _short_image(self, image: str) -> str:
+        """Return an image on one line, from its end, which distinguishes it."""
+        room = column_width(self.size.width, columns_in(self.size.width)) - LABEL - MARGIN
+        while len(image) > room and "/" in image.removeprefix("…/"):
+            image = "…/" + image.removeprefix("…/").partition("/")[2]
+        return image
 
     def _facts(self, job: Job) -> list[Labelled]:
         rows: list[Row] = [
