@@ -185,7 +185,10 @@ class SilenceWatch:
         if times is None and reports.number is not None and reports.steps.last is not None and not restarted:
             seconds = (at - reports.steps.last).total_seconds() / (number - reports.number)
             times = seconds, seconds
-        if times is not None and not self._phases:
+        if restarted:
+            # Several processes may print to this log.
+            reports.times.clear()
+        elif times is not None and not self._phases:
             reports.times.append(times)
         reports.number = number
         reports.steps.add(at, announced=bool(self._phases))

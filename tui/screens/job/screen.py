@@ -15,10 +15,11 @@ from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.availability import ActionSelection
 from tui.actions.registry import Action, actions, bindings
-from tui.domain.core.formatting import NOT_MEASURED, lasted, speed_text
+from tui.domain.core.formatting import NOT_MEASURED, lasted, silence_text, speed_text
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import clip, plain
+from tui.domain.fields.cell import SILENT
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
 from tui.screens.console import preload
@@ -252,7 +253,11 @@ class JobScreen(FrameScreen):
             parts.append(Content(f"step {progress.step:,}{total}"))
         if progress.last_loss is not None:
             parts.append(Content(f"loss {progress.last_loss:.4g}"))
-        if progress.speed is not None:
+        silence = self.feed.silence
+        if silence is not None:
+            text = f"{SILENT} {silence_text(silence, self.feed.as_of('logs'))}"
+            parts.append(Content.styled(text, "$text-warning"))
+        elif progress.speed is not None:
             parts.append(Content(speed_text(progress.speed, progress.speed_unit)))
         return Content("   ").join(parts)
 
