@@ -255,3 +255,14 @@ def test_the_next_step_fits_this_machine(tmp_path: Path) -> None:
     here = verdict(tmp_path, text, JobFacts("FAILED", place="local"))
     there = verdict(tmp_path, text, JobFacts("FAILED", place="vertex"))
     assert "this machine" in here.next and "highmem" in there.next
+
+
+def test_a_traceback_ends_with_any_name_of_an_exception(tmp_path: Path) -> None:
+    for name in ("zlib.error", "grpc._channel._InactiveRpcError", "KilledWorker"):
+        found = verdict(tmp_path, "\n".join([*FATAL[:3], f"{name}: it failed"]))
+        assert found.line == 3 and found.where == "losses.py:12", name
+
+
+def test_the_name_of_an_exception_announces_no_retry(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "\n".join([*FATAL[:3], "gcsfs.retry.HttpError: Not Found, 404"]))
+    assert (found.family, found.line) == ("storage-gcs", 3)

@@ -54,6 +54,8 @@ _QUOTED = re.compile(
     r"(?:: |\(['\"])(?P<message>.*)"
 )
 _SAID = re.compile(r"\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b")
+_CAMEL = re.compile(r"[A-Z][a-z]+[A-Z]\w*$")
+"""A name that is an exception only at the end of a traceback."""
 _LEVELS = frozenset(
     {"ERROR", "WARNING", "INFO", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN", "TRACE", "FAILED"}
 )
@@ -210,7 +212,7 @@ class ProcessStream:
         if body[:1] in " \t" or not body or set(body) <= set("^~ "):
             return None, True
         match = _ENDS.fullmatch(body)
-        if match is not None and _is_exception(match["type"]):
+        if match is not None and (_is_exception(match["type"]) or _CAMEL.match(match["type"])):
             longest = max(reversed(self._open), key=lambda traceback: len(traceback.frames))
             self._open.remove(longest)
             return self._raised(match, line, rules, longest), True
