@@ -6,6 +6,7 @@ import argparse
 import difflib
 import json
 import math
+import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,6 +20,7 @@ from trainer.config_checks import (
     check_model_flags,
     check_optimizer,
     check_paths,
+    config_words,
     names_in,
     task_defaults,
 )
@@ -362,6 +364,16 @@ SECTIONS: dict[str, type[Any]] = {
     "metrics": MetricsConfig,
     "launch": LaunchConfig,
 }
+_MOST_USED = frozenset({
+    "model", "preset", "weights", "lora_rank", "context", "data", "format", "tokenizer", "batch",
+    "micro_batch", "steps", "learning_rate", "warmup", "strategy", "precision", "activation_checkpointing",
+    "compile", "checkpoint_dir", "checkpoint_every", "upload_dir", "eval_every", "log_every", "print_config",
+})  # fmt: skip
+"""Flags in --help; --help-all lists all of them."""
+_CONFIG_HELP = (
+    "a YAML or JSON file with flags by name, also grouped as --print-config prints them; flags of the "
+    "command line replace those of the file"
+)
 _POSITIVE = ("join_timeout", "hang_timeout")
 _AT_LEAST_ONE = (
     "steps", "log_every", "keep", "eval_samples", "image_tokens", "peer_timeout", "hang_floor",
@@ -398,12 +410,24 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     Raises:
         UsageError: if a flag is unknown or has a wrong value.
     """
-    parser = _Parser("python -m trainer.task", description="Train a model.", allow_abbrev=False)
+    words = sys.argv[1:] if argv is None else list(argv)
+    lists_all = "--help-all" in words
+    parser = _Parser(
+        "python -m trainer.task",
+        usage="%(prog)s [--config FILE] [FLAGS]",
+        description="Train a model.",
+        epilog="" if lists_all else "These are the most used flags; --help-all lists all of them by group.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--help-all", action="help", help="list all flags by group and exit")
+    parser.add_argument("--config", metavar="FILE", default="", help=_CONFIG_HELP)
     top = [item for item in fields(Config) if item.name not in SECTIONS]
-    _add(parser.add_argument_group("run"), top)
+    _add(parser.add_argument_group("run"), top, lists_all=lists_all)
     for name, section in SECTIONS.items():
-        _add(parser.add_argument_group(name, (section.__doc__ or "").splitlines()[0]), fields(section))
-    options = vars(parser.parse_args(argv))
+        title = (section.__doc__ or "").splitlines()[0] if lists_all else None
+        _add(parser.add_argument_group(name, title), fields(section), lists_all=lists_all)
+    file = parser.parse_known_args(words)[0].config
+    options = vars(parser.parse_args([*(config_words(file, set(SECTIONS)) if file else []), *words]))
     general = _defaults()
     for name, default in {**{name: general[name] for name in BY_TASK}, **task_defaults(options)}.items():
         options[name] = default if options[name] is None else options[name]
@@ -412,14 +436,20 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     return _complete(Config(**{f.name: options[f.name] for f in top}, **parts))
 
 
-def _add(group: Any, items: Sequence[Any]) -> None:
+def _add(group: Any, items: Sequence[Any], *, lists_all: bool) -> None:
+    """Add the flags; the help has those of `_MOST_USED`, or all of them."""
     for item in items:
         name, default = "--" + item.name.replace("_", "-"), item.default
+        text = item.metadata["help"]
+        if not lists_all and item.name not in _MOST_USED:
+            text = argparse.SUPPRESS
         if isinstance(default, bool):
-            group.add_argument(name, action="store_true", help=item.metadata["help"])
-        else:
-            start = None if item.name in BY_TASK else default
-            group.add_argument(name, **{"type": type(default), "default": start, **item.metadata})
+            group.add_argument(name, action="store_true", help=text)
+            continue
+        if text is not argparse.SUPPRESS and default != "" and "default" not in text:
+            text += f" (default: {default})"
+        start = None if item.name in BY_TASK else default
+        group.add_argument(name, **{"type": type(default), "default": start, **item.metadata, "help": text})
 
 
 def _check(options: dict[str, Any]) -> None:

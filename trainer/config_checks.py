@@ -4,7 +4,7 @@ flags to their values."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +148,44 @@ def _context(where: str) -> int:
             if isinstance(limit, int) and limit > 0:
                 return min(limit, _LONGEST_CONTEXT)
     return _UNKNOWN_CONTEXT
+
+
+def config_words(name: str, sections: Set[str]) -> list[str]:
+    """Return the flags of a config file in the format of a command line. Raises UsageError."""
+    try:
+        text = Path(name).read_text()
+        content = json.loads(text) if name.endswith(".json") else _yaml(text)
+    except OSError as error:
+        raise UsageError(f"--config {name}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--config {name} can't be read: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"--config {name} must have flags by name, such as `steps: 1000`")
+    flags: dict[str, Any] = {}
+    for key, value in content.items():
+        flags |= value if key in sections and isinstance(value, dict) else {key: value}
+    words = []
+    for key, value in flags.items():
+        flag = f"--{str(key).replace('_', '-')}"
+        if isinstance(value, bool) and flag == "--print-config":
+            words += [flag] if value else []
+        elif isinstance(value, bool):
+            # YAML reads the words on and off as booleans.
+            words.append(f"{flag}={'on' if value else 'off'}")
+        elif isinstance(value, list | dict) or value is None or flag == "--config":
+            raise UsageError(f"--config {name}: {key} must be a text or a number")
+        else:
+            words.append(f"{flag}={value}")
+    return words
+
+
+def _yaml(text: str) -> Any:
+    """Parse YAML. Raises ValueError."""
+    try:
+        import yaml  # noqa: PLC0415 - only a config file needs it
+    except ModuleNotFoundError:
+        raise ValueError("YAML needs the package pyyaml; use a .json file") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error

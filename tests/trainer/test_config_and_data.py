@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -203,3 +205,54 @@ def test_the_defaults_depend_on_the_model_and_the_task(tmp_path: Path) -> None:
     assert defaults("--model=causal-lm", f"--weights={tmp_path / 'config.json'}") == (4096, 16, 3e-3, 0.1)
     own = ("--context=7", "--micro-batch=3", "--learning-rate=0.5", "--weight-decay=0.25")
     assert defaults(*causal, *own) == (7, 3, 0.5, 0.25)
+
+
+def test_the_help_has_the_most_used_flags_and_all_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as ended:
+            parse([flag])
+        assert ended.value.code == 0
+        shown[flag] = capsys.readouterr().out
+    flags = {
+        name: set(re.findall(r"^  (?:-h, )?(--[a-z0-9-]+)", text, re.MULTILINE))
+        for name, text in shown.items()
+    }
+    assert (
+        len(flags["--help"]) <= 27 and flags["--help"] < flags["--help-all"] and len(flags["--help-all"]) > 90
+    )
+    assert "--learning-rate" in flags["--help"] and "--momentum" not in flags["--help"]
+    assert "(default: 400)" in shown["--help"] and "--help-all lists all" in shown["--help"]
+    assert "The optimizer, its learning rate" in shown["--help-all"]
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+def test_a_config_file_has_the_flags_and_the_command_line_replaces_them(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    own = ["--steps=7", "--preset=small", "--learning-rate=0.25", "--compile=on", "--micro-batch=auto"]
+    # What --print-config prints, which is also YAML.
+    path.write_text(json.dumps(asdict(parse(own))))
+    assert parse([f"--config={path}"]) == parse(own)
+    assert parse(["--config", str(path), "--steps=9"]).steps == 9
+    if name == "a.yaml":
+        path.write_text("steps: 7\noptimizer: sgd\ncompile: on\nweight-decay: 0\ndata:\n  batch: 32\n")
+        config = parse([f"--config={path}"])
+        assert (config.steps, config.optimizer.optimizer, config.parallel.compile) == (7, "sgd", "on")
+        assert (config.optimizer.weight_decay, config.data.batch) == (0.0, 32)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("stepz: 7", "--stepz is not a flag; did you mean --steps"), ("- 1", "must have flags by name"),
+        ("steps: [1]", "steps must be a text or a number"), ("a: b: c", "can't be read"),
+        ("steps: x", "invalid int value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_config_file_is_an_error(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parse([f"--config={path}"])
+    with pytest.raises(UsageError, match="No such file"):
+        parse([f"--config={tmp_path}/b.yaml"])
