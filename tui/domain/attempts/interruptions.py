@@ -60,5 +60,6 @@ def _counted(replica: Replica, life: _Life | None) -> Replica:
     preempted = int("preempted" in replica.reason)
     if life is None:
         return replace(replica, preemptions=preempted) if preempted else replica
-    restarts = life.restarts if replica.restarts is None else replica.restarts
-    return replace(replica, restarts=restarts, preemptions=max(life.preemptions, preempted))
+    # A count of zero says nothing, and would take a column.
+    restarts = (life.restarts or None) if replica.restarts is None else replica.restarts
+    return replace(replica, restarts=restarts, preemptions=max(life.preemptions, preempted) or None)

@@ -32,6 +32,7 @@ from tui.widgets.table.table import Table
 
 COLUMNS = columns(ATTEMPT_FIELDS)
 _MARGIN = 4
+CENT = 0.01
 _LINES = {
     TimeBucket.TRAINING: ("━", "$text-success"),
     TimeBucket.LOST: ("╌", "$text-error"),
@@ -165,7 +166,7 @@ def shares(history: AttemptHistory, costs: Mapping[TimeBucket, Range]) -> Conten
     parts = [
         Content.styled(
             f"{bucket.value} {age(timedelta(seconds=spent))}"
-            + (f" {money(costs[bucket])}" if bucket in costs else ""),
+            + (f" {money(costs[bucket])}" if bucket in costs and costs[bucket].high >= CENT / 2 else ""),
             _LINES[bucket][1],
         )
         for bucket, spent in seconds

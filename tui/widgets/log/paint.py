@@ -218,8 +218,10 @@ class LinePainter:
             mark = severity_mark(line.severity)
         begins = bool(self.begins) and in_milliseconds(line.timestamp) in self.begins
         if self.show_replica:
-            parts.append((set_cell_size(name, self.replica_width), style))
-            parts.append((self._drawn(BEGINS), "warning") if begins else (" ", ""))
+            gap = "" if begins else " "
+            parts.append((set_cell_size(name, self.replica_width) + gap, style))
+            if begins:
+                parts.append((self._drawn(BEGINS), "warning"))
         parts.append((self._drawn(mark[0]), mark[1]))
         return parts
 
