@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from tests.waiting import LIMIT
 from tests.wire.kubernetes.control import client, emulator
 
@@ -41,3 +43,19 @@ async def test_the_older_version_of_kueue_is_served() -> None:
         assert (await http.post(f"{OLD}/clusterqueues", content=b"[")).status_code == 400
         groups = (await http.get("/apis/kueue.x-k8s.io")).json()
         assert groups["preferredVersion"]["version"] == "v1beta2" and len(groups["versions"]) == 2
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+async def test_the_set_up_objects_of_kueue_are_accepted_and_checked(version: str) -> None:
+    url, group = f"/apis/kueue.x-k8s.io/{version}", f"kueue.x-k8s.io/{version}"
+    levels = [{"nodeLabel": "cloud.google.com/gce-topology-block"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "dws"}
+    check = {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": parameters}
+    async with emulator(node_pools=[]) as running, client(running) as http:
+        for kind, plural, spec in (("Topology", "topologies", {"levels": levels}),
+                                   ("AdmissionCheck", "admissionchecks", check)):  # fmt: skip
+            body = {"apiVersion": group, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+            reply = await http.post(f"{url}/{plural}", json=body)
+            assert reply.status_code == 201, reply.text
+            wrong = {**body, "metadata": {"name": "b"}, "spec": {}}
+            assert (await http.post(f"{url}/{plural}", json=wrong)).status_code == 422

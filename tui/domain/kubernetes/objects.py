@@ -90,7 +90,8 @@ def named(
 
 _CLUSTER_KINDS = frozenset(
     {"Namespace", "PersistentVolume", "StorageClass", "PriorityClass", "ClusterRole", "ClusterRoleBinding",
-     "ClusterTrainingRuntime", "ResourceFlavor", "ClusterQueue", "Topology", "CustomResourceDefinition"}
+     "ClusterTrainingRuntime", "ResourceFlavor", "ClusterQueue", "Topology", "AdmissionCheck",
+     "WorkloadPriorityClass", "CustomResourceDefinition"}
 )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ def _kueue(version: str) -> tuple[ApiResource, ...]:
         ApiResource(_KUEUE, version, "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
         ApiResource(_KUEUE, version, "resourceflavors", "ResourceFlavor", False, short=flavors),
         ApiResource(_KUEUE, version, "workloadpriorityclasses", "WorkloadPriorityClass", False),
+        ApiResource(_KUEUE, version, "topologies", "Topology", False),
+        ApiResource(_KUEUE, version, "admissionchecks", "AdmissionCheck", False, STATUS),
     )
 
 
