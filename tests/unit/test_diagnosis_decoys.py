@@ -266,3 +266,9 @@ def test_a_traceback_ends_with_any_name_of_an_exception(tmp_path: Path) -> None:
 def test_the_name_of_an_exception_announces_no_retry(tmp_path: Path) -> None:
     found = verdict(tmp_path, "\n".join([*FATAL[:3], "gcsfs.retry.HttpError: Not Found, 404"]))
     assert (found.family, found.line) == ("storage-gcs", 3)
+
+
+@pytest.mark.parametrize("said", ["Error: worker exited with code 1", "Error: it failed on another host"])
+def test_that_something_failed_is_no_cause(tmp_path: Path, said: str) -> None:
+    found = verdict(tmp_path, f"step 1\n{said}\n", job_facts(FAILED))
+    assert (found.family, found.cause) == ("unknown", "")

@@ -250,7 +250,9 @@ class ProcessStream:
             self._ignored = "ignored in" in body
         saying = _mild(body)
         match = _ALONE.match(body) if body[:1].isalpha() else None
-        if match is not None and _is_exception(match["type"]) and _WORDED.search(match["type"]):
+        # `Error: worker 3 exited` names no exception.
+        raised = match is not None and match["type"] != "Error" and _is_exception(match["type"])
+        if match is not None and raised and _WORDED.search(match["type"]):
             evidence = self._raised(match, line, rules, None)
             evidence.logged = handled or saying
             return evidence, True
