@@ -24,8 +24,8 @@ def set_process_name(name: str) -> None:
 
 
 def parent_id() -> str:
-    """Process id and start time of the parent: this pair is never reused. Raises OSError if the parent is
-    hidden from this process."""
+    """Return process id and start time of the parent, a pair that is never reused. Raises OSError if the
+    parent is hidden from this process."""
     parent = os.getppid()
     # The fields follow the name in parentheses; the 22nd is the start in clock ticks since the boot
     # (proc(5)).

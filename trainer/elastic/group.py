@@ -26,7 +26,8 @@ _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 
 class ElasticGroup(ProcessGroup):
-    """`join` a membership, `leave` it, and `abort` its collective calls from another thread."""
+    """The process group of an elastic run: a rank joins and leaves memberships, and another thread can abort
+    collective calls."""
 
     def __init__(self) -> None:
         super().__init__()

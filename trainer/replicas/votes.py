@@ -55,7 +55,8 @@ class Repeat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepeatVerdict:
-    """The judgement on a repetition: `ranks` were wrong the first time, by `most`, the others by `rest`."""
+    """The verdict on a repetition: the first results of `ranks` were wrong by at most `most`, those of the
+    other ranks by `rest`."""
 
     repeat: Repeat
     ranks: tuple[int, ...] = ()

@@ -23,7 +23,7 @@ _PIECE = 256 * 1024
 
 
 async def decompressed(reply: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of an open reply in pieces of a bounded size, which httpx does not bound.
+    """Yield the content of an open reply in chunks of a bounded size; httpx does not bound the size.
 
     Raises httpx.HTTPError.
     """

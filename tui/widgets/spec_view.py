@@ -93,7 +93,8 @@ class SpecView(ScrollView, can_focus=True):
         self.refresh()
 
     def jump(self, way: int, *, here: bool = False) -> bool:
-        """Go to the next or the previous matching line. The search wraps around."""
+        """Go to the next or the previous matching line; return False if no line matches. The search wraps
+        around."""
         if not self.hits:
             return False
         line = self.current if self.current is not None else int(self.scroll_offset.y)

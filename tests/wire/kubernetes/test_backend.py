@@ -271,7 +271,7 @@ async def test_the_position_in_the_queue_is_told() -> None:
         # Made in the same second, either may be the first.
         both = {
             "The job is next in its ClusterQueue.",
-            "1 before it in its LocalQueue, 1 before it in the ClusterQueue.",
+            "The LocalQueue has 1 earlier job, and the ClusterQueue has 1.",
         }
 
         async def all_told() -> bool:

@@ -40,7 +40,7 @@ SAID: dict[str, tuple[str, str, str, int]] = {
         "PENDING", "Insufficient nvidia.com/gpu", "Wait until GPUs are free, request fewer", 0,
     ),
     "queue-full": (
-        "QUEUED", "In the queue training: couldn't assign flavors",
+        "QUEUED", "The job waits in the queue training: couldn't assign flavors",
         "request fewer machines, or use another queue", 0,
     ),
 }  # fmt: skip

@@ -175,7 +175,7 @@ def _forbidden(words: str, message: str, action: str) -> BackendError:
         )
     denied = _DENIED.search(words)
     if denied is None:
-        return PermissionDenied(message, fix=f"Ask the cluster's administrator for the right to {action}.")
+        return PermissionDenied(message, fix=f"Ask the cluster's administrator for permission to {action}.")
     group = f".{denied['group']}" if denied["group"] else ""
     command = f"`kubectl auth can-i {denied['verb']} {denied['resource']}{group}`"
     return PermissionDenied(message, fix=f"Ask for a role that allows it; {command} checks the permission.")

@@ -102,7 +102,7 @@ def _asked(resource: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
-    """Return the fields with a value. Flags and variables are keyed by name, so that an insertion shifts no
+    """Yield the fields with a value. Flags and variables are keyed by name, so that an insertion shifts no
     other field."""
     if isinstance(value, Mapping):
         if set(value) == {"name", "value"}:

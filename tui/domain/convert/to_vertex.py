@@ -71,7 +71,7 @@ def to_job_spec(source: ConversionSource) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _take_labels(source: ConversionSource, header: dict[str, Any], path: Path) -> None:
-    """Return the job's labels whose names Vertex AI accepts."""
+    """Copy the job's labels whose names Vertex AI accepts to the header."""
     for name, value in fields(source.value, *path).items():
         if _LABEL.fullmatch(str(name)):
             header["labels"] = {**header.get("labels", {}), name: source.take(*path, name)}

@@ -19,19 +19,19 @@ from tui.domain.diagnosis.stream import parts, untagged
 from tui.domain.diagnosis.verdict import NewLine, Verdict
 
 MOST_SHOWN = 5
-"""Number of new lines that a ranking has."""
+"""Maximum number of new lines in a ranking."""
 COMMON = 100
-"""Number of lines of a key from which it is common: none of them is new."""
+"""Number of lines from which a key is common, so that none of its lines is new."""
 FIRST_CLOSE, MOST_CLOSE = 10_000, 100
-"""Number of rare lines that are read closely at first, and of each batch: its last ones."""
+"""Number of rare lines that are masked at the start, and then of the last lines of each batch."""
 MOST_KEYS = 50_000
-"""Number of keys whose template is known without masking."""
+"""Maximum number of keys with a known template."""
 MOST_TEMPLATES, MOST_OF_REPLICA = 40_000, 3_000
-"""Number of templates that are saved of all replicas, and of each: its newest ones."""
+"""Maximum number of templates of all replicas, and of each replica (the newest ones)."""
 LONGEST = 400
-"""Number of characters of a line that make its key: its first and last ones."""
+"""Number of characters at each end of a line that form the line's key."""
 NEAR = 4
-"""Number of a replica's lines between two new lines of the same block."""
+"""Maximum number of a replica's lines between two new lines of one block."""
 _MASKED = re.compile(r"[^\s\"'(),=\[\]]*\d[^\s\"'(),=\[\]]*|\b[a-f]{8,}\b")
 _EXCEPTION = re.compile(
     r"(?:^|[\s:])(?:[a-z_][\w.]*\.)?(?:[A-Z]\w*)?(?:Error|Exception|Exit|Interrupt|Exhausted|Fault|Failure)"
@@ -66,7 +66,7 @@ class _Template:
 
 
 class Novelty:
-    """Reads batches of lines; `new` ranks what is new in them."""
+    """Reads batches of lines; `new` ranks the new lines."""
 
     def __init__(self) -> None:
         self._close = FIRST_CLOSE
@@ -79,7 +79,7 @@ class Novelty:
         """Number of each replica's lines whose template was new."""
 
     def read(self, lines: Sequence[LogLine]) -> None:
-        """Read lines that follow those read before."""
+        """Read the next lines of the log."""
         for begin in range(0, len(lines), BATCH):
             self._read(lines[begin : begin + BATCH])
 
@@ -104,7 +104,7 @@ class Novelty:
         self._close = max(0, self._close - len(rare))
 
     def _count(self, line: LogLine, key: bytes) -> None:
-        """Count a line whose key is rare."""
+        """Process a line with a rare key."""
         name = line.replica
         found = self._keys.get((name, key))
         if found is None:
@@ -138,7 +138,7 @@ class Novelty:
         return {masked for templates in self._replicas.values() for masked in templates}
 
     def new(self, good: Collection[str] = ()) -> list[NewLine]:
-        """Return the lines that tell most, the first the most. `good` has the templates of a good run."""
+        """Return the most informative new lines, best first. `good` has the templates of a good run."""
         blocks = self._blocks(good)
         tops = [max(block, key=lambda pair: pair[0]) for block in blocks]
         ranked: list[tuple[float, _Template]] = []
@@ -166,7 +166,7 @@ class Novelty:
         return [NewLine(found.last, score) for score, found in ranked]
 
     def _blocks(self, good: Collection[str]) -> list[list[tuple[float, _Template]]]:
-        """Return the new templates with their scores. A block has those whose lines stand together."""
+        """Return the new templates with their scores, in blocks of neighbouring lines."""
         holders: Counter[str] = Counter()
         for templates in self._replicas.values():
             holders.update(templates.keys())
@@ -184,8 +184,8 @@ class Novelty:
         return blocks
 
     def _score(self, found: _Template, holders: int) -> float:
-        """Return how much a new template tells: an error of one replica that prints nothing ordinary after it
-        tells the most."""
+        """Return the score of a new template; the highest is that of an error in one replica that then prints
+        nothing ordinary."""
         score = 2 - math.log2(holders)
         if _EXCEPTION.search(found.masked):
             score += 3
@@ -200,7 +200,7 @@ class Novelty:
 
 
 def with_new(verdict: Verdict, novelty: Novelty, good: Collection[str] = ()) -> Verdict:
-    """Return the verdict with the lines that are new. `good` has the templates of a run that succeeded."""
+    """Return the verdict with the new lines. `good` has the templates of a successful run."""
     return verdict if verdict.family == "none" else replace(verdict, new=novelty.new(good))
 
 
@@ -211,6 +211,6 @@ def _split(line: LogLine) -> list[LogLine]:
 
 
 def _telling(text: str) -> str:
-    """Return the part of a line between carriage returns that tells most, without the tag of its rank."""
+    """Return the most informative part of a line between carriage returns, without the prefix of its rank."""
     bodies = [untagged(part)[1] for part in parts(text)] or [text]
     return next((body for body in bodies if _EXCEPTION.search(body)), bodies[-1])

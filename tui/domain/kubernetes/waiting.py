@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.core.formatting import pieces
 from tui.domain.core.states import JobState
 from tui.domain.kubernetes.conditions import conditions_of, queue_of
 from tui.domain.kubernetes.failures.events import WAITS, ClusterEvent, EventIndex, seconds
@@ -140,31 +141,35 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         if not name or at(job, "spec", "suspend") is False:
             return None
         return Wait(
-            f"In the queue {name}: Kueue has not processed it yet.", "Check that this LocalQueue exists.",
+            f"The queue {name} has not been processed by Kueue yet.", "Check that this LocalQueue exists.",
             f"queue {name}",
         )  # fmt: skip
     name = str(at(workload, "spec", "queueName") or name)
     conditions = {entry.type: entry for entry in conditions_of(workload)}
     if at(workload, "spec", "active") is False:
         return Wait(
-            f"In the queue {name}: it is deactivated.", "Resume the job to queue it again.", f"queue {name}"
+            f"The job is deactivated in the queue {name}.",
+            "Resume the job to queue it again.",
+            f"queue {name}",
         )
     admitted = conditions.get("Admitted")
     if admitted is not None and admitted.true:
         return None
     reserved, evicted = conditions.get("QuotaReserved"), conditions.get("Evicted")
     if evicted is not None and evicted.true and not (reserved and reserved.true):
-        words = f"In the queue {name} again after an eviction: {_sentence(evicted.words)}"
+        words = f"The job waits in the queue {name} again after an eviction: {_sentence(evicted.words)}"
         if reserved is None or reserved.true or not reserved.message:
             return Wait(f"{words} The job will be admitted again.", short=f"evicted, queue {name}")
         return _with_step(f"{words} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
     if reserved is None:
-        return Wait(f"In the queue {name}: not processed yet.", short=f"queue {name}")
+        return Wait(f"The queue {name} has not processed the job yet.", short=f"queue {name}")
     if not reserved.true:
         words = _possible_flavors(reserved.message or reserved.reason)
         full = any(word in words for word in ("insufficient unused", "waiting for quota"))
         full = full and "maximum capacity" not in words
-        wait = _with_step(f"In the queue {name}: {_sentence(words)}", _QUEUE_STEPS, f"queue {name}")
+        wait = _with_step(
+            f"The job waits in the queue {name}: {_sentence(words)}", _QUEUE_STEPS, f"queue {name}"
+        )
         return replace(wait, short=f"queue {name} is full") if full else wait
     checks = [
         f"{fields(check).get('name')} ({_line(fields(check).get('message') or fields(check).get('state'))})"
@@ -172,7 +177,7 @@ def _queue(job: Obj, workload: Obj | None) -> Wait | None:
         if fields(check).get("state") != "Ready"
     ]
     return Wait(
-        f"In the queue {name}: its quota is reserved; waiting for {', '.join(checks) or 'admission'}.",
+        f"The job has its quota in the queue {name}, and waits for {', '.join(checks) or 'admission'}.",
         short=f"queue {name}",
     )
 
@@ -302,6 +307,11 @@ def position_words(summary: Obj, workload: Obj) -> str:
             )
             if not cluster:
                 return "The job is next in its ClusterQueue."
-            first = f"{local} before it" if local else "The job is next"
-            return f"{first} in its LocalQueue, {cluster} before it in the ClusterQueue."
+            if local:
+                return (
+                    f"The LocalQueue has {pieces(local, 'earlier job')}, and the ClusterQueue has {cluster}."
+                )
+            return (
+                f"The job is next in its LocalQueue; the ClusterQueue has {pieces(cluster, 'earlier job')}."
+            )
     return ""

@@ -93,7 +93,7 @@ def _problems(text: str) -> Iterator[tuple[str, str]]:
 
 
 def with_pattern(job: Mapping[str, Any], pattern: str, *, packaged: bool = False) -> dict[str, Any]:
-    """The CustomJob in REST format with the pattern in the environment of every pool that runs code.
+    """Return the CustomJob in REST format with the pattern in the environment of every pool that runs code.
 
     A pool that sets the variable itself keeps its value. With `packaged`, a pool without a task runs the
     profile's package, with the environment of its containerSpec.

@@ -205,7 +205,7 @@ class Tracker:
     # Bars
 
     def _of_bar(self, reading: LineReading, bar: Bar) -> tuple[int | None, int | None]:
-        """Step and total over all epochs; no step for a bar with another purpose."""
+        """Return step and total over all epochs; no step for a bar with another purpose."""
         state = self._bar
         trains = bar.training or reading.loss is not None
         if bar.total is None and trains and state is not None and bar.step >= (state.total or bar.step + 1):

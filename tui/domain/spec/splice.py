@@ -415,7 +415,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _inside(node: YamlNode) -> list[YamlNode]:
-    """Yield a node and all nodes in it in text order; aliases are not followed."""
+    """Return a node and all nodes in it in text order; aliases are not followed."""
     nodes, stack = [], [node]
     while stack:
         here = stack.pop()

@@ -125,7 +125,7 @@ class Checker:
         self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
     def _misnomer(self, path: Path, value: Any) -> bool:
-        """Report a known wrong name or value by the rule of that name."""
+        """Report a known wrong name or value by the rule of that name; return whether there is a rule."""
         plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
         known_misnomer = misnomer(plain, value, self._document.value)
         if known_misnomer is None:
@@ -170,7 +170,7 @@ class Checker:
         return [] if item is LEFT_OUT else [item]
 
     def _environment(self, value: Any, path: Path) -> bool:
-        """Refuse variables written as `NAME: value` or as `NAME=value`."""
+        """Refuse variables written as `NAME: value` or as `NAME=value`; return whether any was refused."""
         lone = isinstance(value, Mapping)
         elements = [value] if lone else value if isinstance(value, list) else []
         known = len(self.problems)

@@ -354,7 +354,7 @@ class EntryStore:
         newest_first: bool,
         after: tuple[int, str, int] | None = None,
     ) -> Generator[StoredEntry, None, None]:
-        """Return the entries of these sources in order of their keys, merged lazily (reader's thread).
+        """Yield the entries of these sources in order of their keys, merged lazily (reader's thread).
 
         With `newest_first`, timestamps descend; entries with the same timestamp are in order of insert_id.
         Raises sqlite3.Error, including DamagedBlock for a block that can't be decoded.

@@ -50,7 +50,8 @@ def numbered(reply: Pb) -> Pb:
 
 
 def translated(methods: Iterable[Method]) -> list[Method]:
-    """Return the methods; those of stored resources and of operations take both forms and reply numbers."""
+    """Return the methods. Methods of stored resources and of operations accept the project's id or number,
+    and reply with the number."""
     return [
         replace(method, unary=_both_forms(method.unary))
         if method.unary

@@ -438,7 +438,7 @@ class MetricsPane(JobPane):
         self._set_view(replace(self.view, cross=at))
 
     def back(self) -> bool:
-        """Remove the crosshair, then the zoom."""
+        """Remove the crosshair, then the zoom. Return False if there is neither."""
         before = self.view
         self._set_view(replace(before, cross=None) if before.cross is not None else ViewRange())
         return before != self.view

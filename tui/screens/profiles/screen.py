@@ -80,7 +80,7 @@ class ProfilesScreen(ListScreen):
         self.reload()
 
     def _move(self) -> bool:
-        """Move the cursor to the profile in `_go_to` once it is in the list."""
+        """Move the cursor to the profile in `_go_to`; return False while the profile is not in the list."""
         there = self._go_to in self.table.keys
         if there:
             self.table.move_to(self._go_to)

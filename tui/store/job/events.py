@@ -86,7 +86,8 @@ class JobEvents:
         return added
 
     def observe(self, job: Job, now: datetime) -> bool:
-        """Record a change of state that the job's timestamps don't show, e.g. a restart."""
+        """Record a change of state that the job's timestamps don't show, e.g. a restart. Return whether one
+        was recorded."""
         before, self._state = self._state, job.state.value
         if before in {"", job.state.value} or job.state.terminal:
             return False

@@ -68,7 +68,7 @@ class Heartbeat:
 
 
 class TailPhase(Enum):
-    """HISTORY is followed by SEAM, POLLING or DRAINING; any of these three and STREAMING by any other."""
+    """The phases of a tail. A tail begins in HISTORY and then changes among the other phases in any order."""
 
     HISTORY = "stored entries are read"
     SEAM = "a stream is open; a list fills the gap before it"

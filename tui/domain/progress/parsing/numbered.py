@@ -89,8 +89,8 @@ def named_numbers(text: str) -> Iterator[Named]:
 
 @lru_cache(maxsize=4096)
 def _name_of(gap: str, unit: str) -> tuple[str, bool, bool]:
-    """The name at the end of the text before a number, whether a separator follows the name, and whether the
-    text has no word.
+    """Return the name at the end of the text before a number, whether a separator follows the name, and
+    whether the text has no word.
 
     `unit` precedes that text: it is the previous number's unit, or this number's name. A trainer's lines
     repeat the texts between their numbers, so nearly every name is cached.
