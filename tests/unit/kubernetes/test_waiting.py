@@ -45,7 +45,10 @@ SEVERAL = (
 QUEUE = [
     (None, "The queue team-a has not been processed by Kueue yet.", "Check that this LocalQueue exists."),
     (workload(), "The queue team-a has not processed the job yet.", ""),
-    (workload(active=False), "The job is deactivated in the queue team-a.", "Resume the job to queue it again."),
+    (
+        workload(active=False), "The job is deactivated in the queue team-a.",
+        "Resume the job to queue it again.",
+    ),
     (
         workload(says("QuotaReserved", "False", "couldn't assign flavors to pod set: insufficient "
                       "unused quota for nvidia.com/gpu in flavor a100, 8 more needed")),
@@ -71,7 +74,10 @@ QUEUE = [
         workload(says("QuotaReserved", "False", "topology \"default\" doesn't allow to fit any of 4 pod(s)")),
         "4 pod(s).", "Request fewer nodes, or prefer the topology instead of requiring it.",
     ),
-    (workload(says("QuotaReserved", "True")), "The job has its quota in the queue team-a, and waits for admission.", ""),
+    (
+        workload(says("QuotaReserved", "True")),
+        "The job has its quota in the queue team-a, and waits for admission.", "",
+    ),
     (
         workload(says("Evicted", "True", "Preempted to accommodate a workload", "Preempted")),
         "after an eviction: Preempted: Preempted to accommodate a workload. The job will be admitted again.",

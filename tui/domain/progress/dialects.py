@@ -64,7 +64,7 @@ def _may_be_short(text: str) -> bool:
 
 
 def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:
-    """Return the readings of the entry, oldest first; empty for nearly every entry. Never raises. An entry has
+    """Return the readings of the entry, oldest first; empty for most entries. Never raises. An entry has
     several readings if a bar rewrote its line. `pattern` is the job's own pattern, which has precedence."""
     payload = entry.json
     if payload is not None and (reading := json_fields.read(payload)) is not None:
