@@ -105,7 +105,7 @@ class LossGuard:
             return f"the norm of the gradient is {norm}"
         if loss <= limit:
             return ""
-        median = f", the recent median is {statistics.median(self._losses):.4g}" if self._losses else ""
+        median = f" (the recent median is {statistics.median(self._losses):.4g})" if self._losses else ""
         return f"the loss is {loss:.4g}, more than {limit:.4g}{median}"
 
 

@@ -158,7 +158,7 @@ class GroupBackend(Backend):
         if member is None:
             known = ", ".join(member.info.name for member in self.members)
             raise NotFound(
-                f"{job_name} is not in any of the contexts {known}.", fix="`vxtui jobs` lists them."
+                f"{job_name} is not in any of the contexts {known}.", fix="`vxtui jobs` lists the jobs."
             )
         return member
 

@@ -141,7 +141,7 @@ class ListScreen(FrameScreen):
         self.reload()
 
     def clear_filter(self) -> bool:
-        """Clear the filter. Return whether there was one."""
+        """Clear the filter. Return False if no filter was set."""
         bar = self.query_one(FilterBar)
         had = bool(bar.text)
         bar.clear()

@@ -199,7 +199,7 @@ class JobOperations:
         if service is None:
             raise OperationError(
                 f"The context {self._backend.info.name} has no {kind.words.noun}s.",
-                fix="Choose another context; `vxtui contexts` lists them.",
+                fix="Choose another context; `vxtui contexts` lists the contexts.",
                 code=NotOffered.code,
                 exit_code=NotOffered.exit_code,
             )

@@ -64,7 +64,7 @@ def question(change: SharedChange, height: int) -> ChoiceScreen:
 
 
 def _preview(diffs: Sequence[tuple[str, Sequence[str]]], rows: int) -> Iterable[Content]:
-    """Yield the changed lines below their answers, in at most `rows` rows."""
+    """Yield each answer with its changed lines, in at most `rows` rows."""
     fair = max(2, rows // len(diffs) - 1)
     spare = sum(max(0, fair - len(lines)) for _, lines in diffs)
     for label, lines in diffs:

@@ -1,4 +1,4 @@
-"""`vxtui schedules`: list schedules, create one of a profile's pipeline, pause, resume and delete."""
+"""`vxtui schedules`: list, create, pause, resume and delete schedules of pipelines."""
 
 from __future__ import annotations
 
