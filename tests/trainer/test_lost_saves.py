@@ -131,7 +131,10 @@ def test_a_bucket_that_is_dead_at_the_end_is_an_error_and_the_next_start_uploads
     assert (said["step"], said["saved_step"], said["uploaded_step"], said["place"]) == (60, 60, None, URI)
     only = f"only in checkpoints/step-60 on {os.uname().nodename}, and not uploaded to {URI}: "
     assert only in said["message"]
-    assert "There is no uploaded checkpoint yet. Copy it before this machine is gone" in said["message"]
+    assert (
+        "There is no uploaded checkpoint yet. Copy the checkpoint before this machine is gone"
+        in said["message"]
+    )
 
     cloud.server.faults.set(BucketFaults())
     again = Ranks(tmp_path, 2, *flags, env=env)

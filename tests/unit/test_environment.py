@@ -242,7 +242,7 @@ def test_a_python_package(state: StateDir) -> None:
         "replicaCount": 1,
         "pythonPackageSpec": executor | package,
     }
-    with pytest.raises(CannotRun, match=r"gs://staging/trainer\.tar\.gz .* does not exist.*Copy it to"):
+    with pytest.raises(CannotRun, match=r"gs://staging/trainer\.tar\.gz .* .*Copy the package to"):
         plan(state, found)
     (state.buckets / "staging").mkdir()
     (state.buckets / "staging" / "trainer.tar.gz").write_bytes(b"")

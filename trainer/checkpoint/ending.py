@@ -45,7 +45,7 @@ class RunEnding:
             newest = "There is no uploaded checkpoint yet"
             if self.uploaded_step >= 0:
                 newest = f"The newest uploaded checkpoint is step {self.uploaded_step}"
-            where, copy = f"on {socket.gethostname()}", "Copy it before this machine is gone"
+            where, copy = f"on {socket.gethostname()}", "Copy the checkpoint before this machine is gone"
             if self.in_parts:
                 where = "on the nodes' own disks, a part on each"
                 copy = "Copy all parts before one of the machines is gone"

@@ -211,7 +211,11 @@ _JOB_CHANGES: Mapping[str, _JobChange] = MappingProxyType(
     {
         "job.cancel": _JobChange("cancel", "cancelled", _cancel_problem, need="jobs.cancel"),
         "job.delete": _JobChange(
-            "delete", "deleted", _delete_problem, "Cancel it first, or wait for its end.", need="jobs.delete"
+            "delete",
+            "deleted",
+            _delete_problem,
+            "Cancel the job first, or wait until it ends.",
+            need="jobs.delete",
         ),
         "job.suspend": _JobChange(
             "suspend", "suspended", partial(change_problem, "suspend"), need="jobs.suspend"
@@ -223,7 +227,7 @@ _JOB_CHANGES: Mapping[str, _JobChange] = MappingProxyType(
             "run again",
             "run again",
             _rerun_problem,
-            instead="Save it as a profile and launch that.",
+            instead="Save the job as a profile and launch the profile.",
             of_some_kinds=True,
         ),
     }

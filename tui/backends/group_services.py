@@ -22,7 +22,7 @@ from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 
 T = TypeVar("T", Model, ServingEndpoint, PersistentResource, Schedule)
-ONE_CONTEXT = "Choose one with --context."
+ONE_CONTEXT = "Choose a context with --context."
 
 
 class MemberGroup(Protocol):

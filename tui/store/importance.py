@@ -46,7 +46,7 @@ async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
 def _request(study: Study, tasks: Sequence[Task]) -> dict[str, Any]:
     ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
     if len(ended) < FEWEST:
-        raise NotEnough(f"At least {FEWEST} trials must have a result; {len(ended)} have one.")
+        raise NotEnough(f"At least {FEWEST} trials must have a result; {len(ended)} have a result.")
     columns = {}
     for parameter in study.parameters:
         numbers = numbers_of(ended, parameter)

@@ -52,7 +52,7 @@ async def export(  # noqa: PLR0917 - one for each option
     if done.problem:
         # The message about the other services names the way to convert.
         others = [other for other in FORMS if other != form]
-        fix = "" if KUBECTL in done.problem else f"Export it with --as {' or --as '.join(others)}."
+        fix = "" if KUBECTL in done.problem else f"Export the job with --as {' or --as '.join(others)}."
         raise VerbFailure(done.problem, fix=fix, code="NOT_EXPRESSIBLE")
     _print(run, form, done, target)
 

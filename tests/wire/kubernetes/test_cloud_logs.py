@@ -127,7 +127,7 @@ async def test_where_cloud_logging_has_nothing_the_gap_says_so(tmp_path: Path) -
     server.finish(START + 100 * SECOND)
     async with place() as cloud, logs(server, cloud, tmp_path) as service:
         _, gaps = await follow(service, LogQuery(JOB))
-        assert "Cloud Logging has no entries of them: no entry" in gaps[0].reason
+        assert "Cloud Logging has no entries of the pods: no entry" in gaps[0].reason
         # A console that has read the log while the pods were there misses nothing.
         read = datetime.fromtimestamp(START / SECOND, UTC) + timedelta(seconds=200)
         _, gaps = await follow(service, LogQuery(JOB, received=read))

@@ -183,7 +183,9 @@ class ClusterPreflight(PreflightService):
         if not lines:
             return [ok(key, f"the {of.kind} {name} exists and stays unchanged")]
         sentence = f"the {of.kind} {name} exists, and the launch changes it: {in_words(lines)}"
-        return _problem(key, sentence, "Rename it if other jobs need the existing object.", stops=False)
+        return _problem(
+            key, sentence, "Rename the object if other jobs need the existing object.", stops=False
+        )
 
     async def _reference(self, namespace: str, reference: Reference, key: str) -> list[Check]:
         kind, name = reference.kind, reference.name

@@ -150,7 +150,8 @@ NETWORK = _fields(
 
 ACCESS = _fields(
     "spec",
-    ("+serviceAccount", "service account", "Account that the job acts as; you need actAs on it.",
+    ("+serviceAccount", "service account", ("Account that the job acts as; you need the permission "
+                                           "actAs on the account."),
      "the custom code service agent"),
     ("enableWebAccess", "web shell", "A shell into each replica while it runs, in the browser; x opens it. "
      "The image needs bash.", "no"),

@@ -54,7 +54,7 @@ def _packaged(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
     if "executor-image-uri" not in pool:
         yield "local-package-path needs executor-image-uri.", "Add executor-image-uri=IMAGE."
     if ("python-module" in pool) == ("script" in pool):
-        yield "local-package-path needs one of python-module and script.", "Set exactly one of them."
+        yield "local-package-path needs one of python-module and script.", "Set exactly one of the two keys."
 
 
 def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]:
@@ -64,9 +64,12 @@ def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
         return
     executor, container = "executor-image-uri" in pool, "container-image-uri" in pool
     if executor == container:
-        yield "the pool needs one of container-image-uri and executor-image-uri.", "Set exactly one of them."
+        yield (
+            "the pool needs one of container-image-uri and executor-image-uri.",
+            ("Set exactly one of the two keys."),
+        )
     elif container and "python-module" in pool:
-        yield "python-module can't be combined with container-image-uri.", "Remove one of them."
+        yield "python-module can't be combined with container-image-uri.", "Remove one of the two keys."
     elif executor and "python-module" not in pool:
         yield "executor-image-uri needs python-module.", "Add python-module=MODULE."
     only = [key for key in _OF_A_PACKAGE if key in pool]

@@ -81,7 +81,7 @@ def _chosen(script: Script, file: str, selector: str) -> tuple[Call, list[Word],
     shown = [f"{i} in line {call.line} ({name or 'no name'})"
              for i, ((call, _, _), name) in enumerate(zip(calls, names, strict=True), 1)]  # fmt: skip
     message += (": " + ", ".join(shown[:20]) if calls else "") + "."
-    fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if calls else ""
+    fix = "Choose a command with --command NUMBER or --command DISPLAY_NAME." if calls else ""
     notes = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not calls]
     raise ProfileInvalid([Problem(file, 1, "", message, fix, "gcloud.command"), *notes])
 

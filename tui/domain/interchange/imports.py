@@ -76,7 +76,7 @@ def _of_manifest(text: str, file: str) -> Imported | None:
         if not document.several:
             return None
         kinds = ", ".join(dict.fromkeys(str(obj.get("kind")) for obj in document.value))
-        fix = "Apply it with kubectl; import the file of a job."
+        fix = "Apply the file with kubectl, or import the file of a job."
         raise ProfileInvalid(
             [replace(document.problem((), f"the file contains no job, only {kinds}."), fix=fix)]
         )

@@ -50,7 +50,7 @@ def read_template(data: bytes, file: str) -> Template:
             return refused(
                 file,
                 f"the file must have at most {LARGEST:,} bytes.",
-                "Check that it is a compiled pipeline.",
+                "Check that the file is a compiled pipeline.",
             )
         document = read(first_document(decode(data, file)), file)
     except ProfileInvalid as error:

@@ -87,7 +87,7 @@ class GcloudChecker(Checker):
         for i, pool in enumerate(pools if isinstance(pools, list) else []):
             if pool == {}:
                 message = "gcloud accepts a skipped pool on its command line, but not in a --config file."
-                fix = "Ignore this if gcloud does not read the file."
+                fix = "Ignore this message if gcloud does not read the file."
                 self.warn(("workerPoolSpecs", i), message, fix, "gcloud.skipped-pool")
 
     def _unquoted(self, value: Any, path: Path, expected: str, right: Any = None) -> Any:

@@ -146,7 +146,7 @@ def _package(uri: str, address: ReplicaAddress, state: StateDir) -> str:
     raise CannotRun(
         f"The Python package {uri} of worker pool {address.pool} does not exist: on this machine gs:// is "
         f"{state.buckets}",
-        f"Copy it to {state.buckets}/{uri.removeprefix('gs://')} and launch again.",
+        f"Copy the package to {state.buckets}/{uri.removeprefix('gs://')} and launch again.",
     )
 
 

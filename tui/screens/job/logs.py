@@ -199,7 +199,7 @@ class LogsPane(JobPane):
         match condition:
             case "search":
                 searching = self.log_view.views.pattern is not None
-                return "" if searching else "There is no search; / starts one."
+                return "" if searching else "There is no search; / starts a search."
             case "lines":
                 return "" if len(self.log_view.view) else "No line is shown."
             case "timestamps":

@@ -32,7 +32,9 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.cells import row_cells
 from tui.widgets.table.table import Cells, Table
 
-POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))
+POLLED = Polled(
+    "serving", "endpoints", ("No endpoints here yet.", ("The SDK's Endpoint.create creates an endpoint."))
+)
 COLUMNS = columns(DEPLOYED_FIELDS)
 BARS = ((180, 30), (0, 9))
 """Width of a traffic bar in cells, by minimum width of the screen."""

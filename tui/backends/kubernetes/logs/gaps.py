@@ -60,7 +60,7 @@ def pod_gone(name: ContainerName, at: int, *, cloud: str = "") -> LogGap:
 
 def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
     """Return the gap of an ended job's replicas without pods."""
-    tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
+    tried = f"; Cloud Logging has no entries of the pods: {cloud}" if cloud else ""
     reason = f"the pods of {replicas} and their logs are deleted{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)
 
@@ -72,7 +72,7 @@ def replaced(
 
     `meant` is true if the pods were stopped on purpose; then no restart policy would have preserved them.
     """
-    tried = f"; Cloud Logging has no entries of them: {cloud}" if cloud else ""
+    tried = f"; Cloud Logging has no entries of the pods: {cloud}" if cloud else ""
     cause = f" ({why})" if why else ""
     gone = f"earlier pods of {replicas} and their logs are deleted{cause}{tried}"
     return LogGap(moment_of(at), None, f"{gone}. {KEEP_CLOUD if meant else KEEP_RUNS}", _moment(until))

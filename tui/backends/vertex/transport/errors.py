@@ -144,7 +144,7 @@ def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
         command = f"`gcloud services enable {name}`" if name else "`gcloud services enable`"
         return PermissionDenied(
             f"{message} (the API {name} is not enabled)" if name else message,
-            fix=f"Enable it with {command}, wait a minute, then try again.",
+            fix=f"Enable the API with {command}, wait a minute, then try again.",
         )
     if error.reason == "ACCESS_TOKEN_SCOPE_INSUFFICIENT":
         return PermissionDenied(message, fix=LOGIN)

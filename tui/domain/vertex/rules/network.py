@@ -113,7 +113,7 @@ def both(case: Case) -> Iterator[Finding]:
             _PSC,
             "network (peering) and pscInterfaceConfig (an interface) both connect to your network; the "
             "documentation does not say that they work together.",
-            "Remove one of them, preferably network.",
+            "Remove one of the two fields, preferably network.",
         )
 
 
