@@ -71,7 +71,7 @@ class Run(NamedTuple):
     every: int = 1
     """Number of steps between two lines."""
     jitter: float = 0.15
-    length: float = 900.0
+    length: float = 600.0
     before_each: str = ""
     """Printed before each step."""
 
@@ -81,7 +81,7 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> float:
-        return max(self.length, 2 * self.hangs, 40 * self.interval)
+        return max(self.length, 1.2 * self.hangs, 40 * self.interval)
 
     def lines(self) -> Iterator[Line]:
         rng, at, number, usual = random.Random(self.name), 0.0, 0, self.usual

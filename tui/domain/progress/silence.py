@@ -42,14 +42,15 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 EPOCH, ENDING = "epoch", "ending"
 """The phases after the last step of an epoch and of the run."""
 _PHASE = re.compile(
-    r"(?P<evaluation>evaluat|validat|\bval\b|\beval|\btest|\bgenerat|\bsampling|\binference)"
-    r"|(?P<save>\bsav(?:e|ing)\b|\bwriting|upload|checkpointing|serializ|export|consolidat)"
-    r"|(?P<load>\bload|download|restor|resum|shard|tokeniz|shuffl|prefetching|preprocess)"
-    r"|(?P<compilation>compil|tracing|autotun|captur|warm.?up|graph)"
-    r"|(?P<restart>restart|rendezvous|provision|preempt|evict|reclaim|stockout|maintenance|pulling|scal(?:ed|ing))"
-    r"|(?P<ending>training (?:is )?(?:done|complete|finished)|stopping|finaliz|clean(?:ing)?.?up)",
-    re.IGNORECASE,
+    r"\b(?:(?P<evaluation>evaluat|validat|val\b|eval|test|generat|sampling|inference)"
+    r"|(?P<save>sav(?:e|ing)\b|writing|upload|checkpointing|serializ|export|consolidat)"
+    r"|(?P<load>load|download|restor|resum|shard|tokeniz|shuffl|prefetching|preprocess)"
+    r"|(?P<compilation>(?:re)?compil|tracing|autotun|(?:re)?captur|warm.?up|(?:cuda)?graph)"
+    r"|(?P<restart>restart|rendezvous|provision|preempt|evict|reclaim|stockout|maintenance|pulling"
+    r"|scal(?:ed|ing))"
+    r"|(?P<ending>training (?:is )?(?:done|complete|finished)|stopping|finaliz|clean(?:ing)?.?up))"
 )
+"""Lower-case words that announce a phase."""
 ANNOUNCEMENTS = (
     r"(?i:\b(evaluating|evaluation|validating|validation|saving|writing|uploading|loading|resuming|restoring"
     r"|(re)?compiling|capturing|restart(ed|ing)|preempted)\b)"
@@ -76,10 +77,12 @@ class _Reports:
         if self.first is None or self.last is None or self._stored is None:
             self.first = self._stored = self.last = at
             return
-        gap, limit = at - self.last, self.limit()
+        gap = at - self.last
         if gap <= timedelta():
             return
         self.last = at
+        # No limit is shorter.
+        limit = self.limit() if gap >= SHORTEST else None
         if limit is not None and gap > limit:
             if not announced:
                 self.pauses.append(gap)
@@ -212,7 +215,7 @@ class SilenceWatch:
 
     def phase(self, at: datetime, text: str, *, kind: str = "") -> None:
         """Record the phase that a text announces."""
-        match = None if kind or not text else _PHASE.search(text, 0, MOST_CHARACTERS)
+        match = None if kind or not text else _PHASE.search(text[:MOST_CHARACTERS].lower())
         if match is not None and not _OVER.search(text, 0, MOST_CHARACTERS):
             kind = match.lastgroup or ""
         if kind and (self._steps.last is None or at >= self._steps.last):

@@ -21,7 +21,7 @@ from tui.store.log.lines import Lines
 AT_ONCE = 0.004
 """Seconds of reading lines before the event loop runs. Progress lines of other trainers take about 0.2 ms
 each, so a page of them would block a key for seconds."""
-MOST_OTHERS = 50
+MOST_OTHERS = 20
 """Number of last lines without progress whose times are recorded, of the lines read at once."""
 MOST_BETWEEN = 64
 """Number of ordinary lines between checks of the clock; one line costs about 4 µs."""
