@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.ui.double import NOON, job
 from tui.domain.attempts.history import AttemptHistory, TimeBucket, attempts_of
+from tui.domain.attempts.interruptions import with_interruptions
 from tui.domain.attempts.milestones import MilestoneKind, milestone_of
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
-from tui.domain.core.training_progress import TrainingStep, training_step
+from tui.domain.core.replica import Replica
+from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Progress, TrainingStep, training_step
+from tui.domain.fields.attempts import attempts_json, bucket_costs
+from tui.domain.fields.job_row import JobRow
+from tui.domain.fields.jobs import progress_cell
+from tui.domain.vertex.prices import Range
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 RECORDED = Path(__file__).with_name("attempts_of_three_kinds.jsonl")
@@ -233,3 +241,35 @@ def test_events_of_a_cluster_are_milestones() -> None:
 def test_lines_of_other_trainers(text: str, kind: MilestoneKind | None) -> None:
     milestone = milestone_of(entry(0, text, "worker-0"))
     assert (milestone and milestone.kind) == kind
+
+
+def test_restarts_and_preemptions_of_each_replica() -> None:
+    """Only the service tells a preemption: a trainer gets SIGTERM when another machine is reclaimed, too."""
+    lines = [
+        phase(0, "rendezvous"), phase(1, "training"), phase(0, "rendezvous", "workerpool1-0"),
+        phase(1, "training", "workerpool1-0"),
+        entry(10, "workerpool1-0: the machine is reclaimed: SIGTERM sent, SIGKILL in 25 s"),
+        line(11, "preempted", step=9), line(11, "preempted", "workerpool1-0", step=9),
+        phase(20, "rendezvous"), phase(20, "rendezvous", "workerpool1-0"),
+    ]  # fmt: skip
+    milestones = [milestone for e in lines if (milestone := milestone_of(e)) is not None]
+    replicas = [Replica(name, name[:-2], 0, "worker", JobState.RUNNING) for name in (
+        "workerpool0-0", "workerpool1-0", "workerpool2-0")]  # fmt: skip
+    found = with_interruptions(replicas, milestones)
+    assert [(r.restarts, r.preemptions) for r in found] == [(1, None), (1, 1), (None, None)]
+
+
+def test_money_by_bucket_adds_up_to_the_cost() -> None:
+    lines = [*setting_up(), phase(90, "training"), entry(160, "Tearing down training program.")]
+    whole = history(lines, steps(1, 50, 100), 170)
+    costs = bucket_costs(whole, Range(1.0, 2.0))
+    assert TimeBucket.PROVISIONING not in costs and bucket_costs(whole, None) == {}
+    assert sum(usd.low for usd in costs.values()) == pytest.approx(1.0)
+    assert sum(usd.high for usd in costs.values()) == pytest.approx(2.0)
+    assert attempts_json(whole, Range(1.0, 2.0))["usd"]["training"]["high"] > 1
+
+
+def test_the_list_says_the_attempt_and_the_lost_steps() -> None:
+    restarted = Progress(63, 100, attempt=3, lost_steps=40)
+    row = JobRow(job(1, "bert", progress=restarted), NOON)
+    assert progress_cell(row).words == "attempt 3 · 63 % · lost 40 steps"
