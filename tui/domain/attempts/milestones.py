@@ -92,6 +92,8 @@ _PATTERNS = {
     group: [(re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in table]
     for group, table in (("service", _SERVICE_TEXTS), ("script", _SCRIPT_TEXTS))
 }
+SCRIPT_EXPRESSION = "(?i)" + "|".join(pattern for pattern, _ in _SCRIPT_TEXTS)
+"""An expression (RE2) that selects the milestones of scripts on a log's server."""
 _HINTS = ("heckpoint", "global step", "eval", "alidation")
 """Parts of every text in `_SCRIPT_TEXTS`; a line without any of them is not searched."""
 LONGEST = 400

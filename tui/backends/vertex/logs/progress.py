@@ -15,6 +15,7 @@ from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, any_of, 
 from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import KINDS, ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
+from tui.domain.attempts.milestones import SCRIPT_EXPRESSION
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.training_progress import Progress, TrainingStep
@@ -241,7 +242,7 @@ class ProgressReader(ProgressService):
         lines = (
             f"{any_of('resource.labels.job_id', (job.id,))} AND timestamp>={quoted(stamp(lower))} AND "
             f"({any_of('jsonPayload.vxtui.kind', MILESTONE_KINDS)} OR "
-            f"resource.labels.task_name={quoted(SERVICE)})"
+            f"resource.labels.task_name={quoted(SERVICE)} OR textPayload=~{quoted(SCRIPT_EXPRESSION)})"
         )
         pages = [entries async for entries in self._pages(job.name, f'resource.type="ml_job" AND {lines}')]
         return [entry for entries in pages for entry in entries]
