@@ -137,8 +137,9 @@ def test_what_each_strategy_keeps_of_weights_gradients_and_moments() -> None:
 
 
 LAYOUTS = (
-    "", "--reduce-gradients=last", "--precision=fp32", "--reshard=off", "--activation-checkpointing=on",
-    "--activation-checkpointing=selective", "--data-parallel-replicate=2",
+    "fsdp", "fsdp --reduce-gradients=last", "fsdp --precision=fp32", "fsdp --reshard=off",
+    "fsdp --activation-checkpointing=on", "fsdp --activation-checkpointing=selective",
+    "fsdp --data-parallel-replicate=2", "ddp", "ddp --precision=fp32",
 )  # fmt: skip
 WORLD, SAMPLES = 8, 2
 
@@ -151,15 +152,15 @@ def eight_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-IN_EVERY_RUN = "--reduce-gradients=last"
+IN_EVERY_RUN = "fsdp --reduce-gradients=last"
 
 
 @pytest.mark.parametrize(
     "flags", [pytest.param(f, marks=() if f == IN_EVERY_RUN else pytest.mark.slow) for f in LAYOUTS]
 )
-def test_fsdp_keeps_what_auto_counts(eight_ranks: None, flags: str) -> None:
-    size = ("--preset=10m", "--precision=bf16", "--strategy=fsdp", f"--data={README}", "--batch=8")
-    config = parse([*size, "--device=cpu", *flags.split()])
+def test_a_strategy_keeps_what_auto_counts(eight_ranks: None, flags: str) -> None:
+    size = ("--preset=10m", "--precision=bf16", f"--data={README}", "--batch=8")
+    config = parse([*size, "--device=cpu", *f"--strategy={flags}".split()])
     workload = build_workload(config)
     mesh = ParallelMesh.of(config.parallel, WORLD)
     dtype = compute_dtype(config, CPU)

@@ -165,8 +165,8 @@ def test_weight_decay_leaves_out_what_it_is_told_to() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ("--optimizer=muon --strategy=zero2", "--optimizer muon needs --strategy ddp or fsdp, not zero2"),
-        ("--optimizer=adafactor --strategy=fsdp", "--optimizer adafactor needs --strategy ddp, not fsdp"),
+        ("--optimizer=muon --strategy=zero2", "--optimizer muon needs --strategy ddp or fsdp: zero2"),
+        ("--optimizer=adafactor --strategy=fsdp", "--optimizer adafactor needs --strategy ddp: fsdp"),
         ("--optimizer=sgd --beta1=0.5", "--beta1 has no effect on --optimizer sgd"),
         ("--decay-share=0.5", "--decay-share has no effect on --schedule cosine"),
         ("--no-decay=bias", "--no-decay bias: use one of biases, norms, embeddings, or none"),
