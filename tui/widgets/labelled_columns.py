@@ -45,6 +45,15 @@ def beside(columns: Sequence[Column], width: int) -> list[Content]:
     return lines
 
 
+def height(columns: Sequence[Column], width: int) -> int:
+    """Estimate the screen lines of columns beside each other, without wrapping them."""
+    room = column_width(width, len(columns))
+    return max(
+        sum(max(1, -(-words.cell_length // max(1, room - label.cell_length))) for label, words in column)
+        for column in columns
+    )
+
+
 def _wrapped(column: Column, width: int) -> list[Content]:
     return [
         line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from time import monotonic
 
 from textual.content import Content
 from textual.widget import Widget
@@ -46,13 +47,14 @@ from tui.store.job.feed import Changed
 from tui.store.job.log_verdict import MOST_READ, PART, LogJudge
 from tui.store.jobs.causes import causes_in
 from tui.store.log.filters import LineFilter
-from tui.widgets.labelled_columns import Column, LabelledColumns, beside, column_width, columns_in, stacked
+from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, columns_in, height, stacked
 from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
 from tui.widgets.state import state_content, wants_ascii
 
 LABEL = 14
+SECOND = 0.9
 MARGIN = 5
 """Number of cells beside the content: its padding and the scroll bar."""
 BESIDE_BAR = 46
@@ -82,6 +84,7 @@ class OverviewPane(JobPane):
         self._scroll = Scroll()
         self._facts_view = LabelledColumns("facts")
         self._paused = False
+        self._shown_at = 0.0
         self._verdict: tuple[object, Verdict | None] = (None, None)
         """What the log tells, and the state of the log that was read."""
         self._judge: LogJudge | None = None
@@ -107,8 +110,10 @@ class OverviewPane(JobPane):
 
     def show(self, changed: Changed) -> None:
         job = self.feed.job
-        if self._paused:
+        if self._paused or (changed is Changed.LOGS and monotonic() - self._shown_at < SECOND):
+            # A fast log changes the screen once a second.
             return
+        self._shown_at = monotonic()
         self._scroll.display = job is not None
         if job is None:
             self._show_missing(self.notice)
@@ -146,7 +151,7 @@ class OverviewPane(JobPane):
         if job.error is None:
             # The end of the log fills the height.
             filled = [[column for column in row if column] for row in rows]
-            used = sum(len(beside(row, width)) + 1 for row in filled if row)
+            used = sum(height(row, width) + 1 for row in filled if row)
             rows.append([in_column(log_end(self.feed, self.size.height - used - 2, width))])
         return rows
 
