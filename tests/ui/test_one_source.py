@@ -189,8 +189,8 @@ async def test_a_problem_stands_in_the_place_of_the_progress_while_the_job_is_ac
     ended = job(2, "two", JobState.SUCCEEDED, progress=Progress(400, 400, problem=PROBLEM))
     async with opened(MemoryBackend([active, ended]), tmp_path, size=(200, 40)) as (app, _):
         rows = dict(zip(shown(app), painted(app)[1:], strict=False))
-        assert "rendezvous lacks 2 of 8 nodes" in rows["one"] and "3%" not in rows["one"]
-        assert "rendezvous" not in rows["two"] and "100%" in rows["two"]
+        assert "rendezvous lacks 2 of 8 nodes" in rows["one"] and "3 %" not in rows["one"]
+        assert "rendezvous" not in rows["two"] and "400 steps" in rows["two"]
 
 
 async def test_in_a_group_the_same_error_is_one_line_and_live_is_only_where_all_is(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ async def test_a_job_whose_context_is_away_does_not_take_the_progress_of_the_oth
         app.connection.poller.kick()
         await again(app, pilot)
         assert app.connection.poller.progress_error is None
-        await until(pilot, lambda: "30%" in "".join(painted(app)), "the progress")
+        await until(pilot, lambda: "30 %" in "".join(painted(app)), "the progress")
 
 
 async def test_in_a_group_the_progress_of_jobs_that_have_ended_here_is_read(tmp_path: Path) -> None:
@@ -237,10 +237,10 @@ async def test_in_a_group_the_progress_of_jobs_that_have_ended_here_is_read(tmp_
     where = Context(name="all", kind="group", members=["here", "cloud"])
     async with opened(group, tmp_path, context=where) as (app, pilot):  # type: ignore[arg-type]
         await until(pilot, lambda: len(shown(app)) == 2, "the jobs of both")
-        await until(pilot, lambda: "100%" in "".join(painted(app)), "the progress of the job here")
+        await until(pilot, lambda: "400 steps" in "".join(painted(app)), "the progress of the job here")
         rows = dict(zip(shown(app), painted(app)[1:], strict=False))
         # A read of a log in the cloud counts against a quota: it is not asked.
-        assert "100%" in rows["here-1"] and "100%" not in rows["cloud-2"]
+        assert "400 steps" in rows["here-1"] and "400 steps" not in rows["cloud-2"]
 
 
 async def test_money_of_this_machine_is_marked_and_is_not_added(tmp_path: Path) -> None:
