@@ -214,7 +214,7 @@ _JOB_CHANGES: Mapping[str, _JobChange] = MappingProxyType(
             "delete",
             "deleted",
             _delete_problem,
-            "Cancel the job first, or wait until it ends.",
+            "Cancel the job, or wait for its end.",
             need="jobs.delete",
         ),
         "job.suspend": _JobChange(
