@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import smtplib
 import urllib.error
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from typing import Any
 
+from tui.backends.local.threads import in_thread
 from tui.config.guard_settings import AlertChannel
 from tui.domain.core.formatting import rfc3339
 from tui.domain.masking import mask_text
@@ -37,18 +39,22 @@ async def deliver(channel: AlertChannel, alert: AlertRecord) -> None:
             elif channel.kind == "desktop":
                 await _run(["notify-send", "--app-name=vxtui", "--", alert.title, alert.body])
             elif channel.kind == "mail":
-                await asyncio.to_thread(_send_mail, channel, alert)
+                await in_thread(lambda: _send_mail(channel, alert))
             else:
-                await asyncio.to_thread(
-                    _post, channel.url, _HEADERS.get(channel.kind, {}), _body(channel, alert)
-                )
+                headers, body = _HEADERS.get(channel.kind, {}), _body(channel, alert)
+                await in_thread(lambda: _post(channel.url, headers, body))
     except TimeoutError:
-        raise DeliveryFailed(f"no reply within {SECONDS:.0f} s") from None
+        what = "no reply" if channel.url or channel.address else "the program and its children did not end"
+        raise DeliveryFailed(f"{what} within {SECONDS:.0f} s") from None
 
 
 async def beat(url: str) -> None:
     """Request the heartbeat's address. Raises DeliveryFailed."""
-    await asyncio.to_thread(_post, url, {}, None)
+    try:
+        async with asyncio.timeout(SECONDS + 5):
+            await in_thread(lambda: _post(url, {}, None))
+    except TimeoutError:
+        raise DeliveryFailed(f"no reply within {SECONDS:.0f} s") from None
 
 
 def alert_json(alert: AlertRecord) -> dict[str, Any]:
@@ -92,15 +98,19 @@ def _post(url: str, headers: Mapping[str, str], body: bytes | None) -> None:
         url, data=body, headers={"Content-Type": "application/json", "User-Agent": "vxtui", **headers}
     )
     try:
-        with _opener().open(request, timeout=SECONDS) as answer:
-            answer.read(1_000)
+        _opener().open(request, timeout=SECONDS).close()
     except urllib.error.HTTPError as error:
         with error:
-            raise DeliveryFailed(f"the server answered {error.code} {error.reason}") from None
+            raise DeliveryFailed(_reason(f"the server answered {error.code} {error.reason}")) from None
     except urllib.error.URLError as error:
         raise DeliveryFailed(_reason(error.reason)) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise DeliveryFailed(_reason(error)) from None
+    except http.client.InvalidURL:
+        # Its message contains the address.
+        raise DeliveryFailed("the url is invalid") from None
+    except (http.client.HTTPException, ValueError) as error:
+        raise DeliveryFailed(f"the server's answer is not HTTP ({type(error).__name__})") from None
 
 
 def _opener() -> urllib.request.OpenerDirector:
@@ -118,16 +128,16 @@ def _send_mail(channel: AlertChannel, alert: AlertRecord) -> None:
     """Send a mail (blocking). Raises DeliveryFailed."""
     host, _, port = channel.server.rpartition(":")
     message = EmailMessage()
-    message["From"] = message["To"] = channel.address
-    message["Subject"] = " ".join(f"vxtui: {alert.title}".split())
-    message.set_content(alert.body)
     try:
+        message["From"] = message["To"] = channel.address
+        message["Subject"] = " ".join(f"vxtui: {alert.title}".split())
+        message.set_content(alert.body)
         with smtplib.SMTP(host, int(port), timeout=SECONDS) as server:
             server.ehlo_or_helo_if_needed()
             if server.has_extn("starttls"):
                 server.starttls()
             server.send_message(message)
-    except (OSError, smtplib.SMTPException) as error:
+    except (OSError, ValueError, smtplib.SMTPException) as error:
         raise DeliveryFailed(_reason(error)) from None
 
 
@@ -137,6 +147,8 @@ async def _run(command: list[str], stdin: bytes = b"") -> None:
         result = await run_helper(command, seconds=SECONDS, stdin=stdin)
     except FileNotFoundError:
         raise DeliveryFailed(f"{command[0]} is not installed") from None
+    except TimeoutError:
+        raise
     except (OSError, TooMuchOutput) as error:
         raise DeliveryFailed(_reason(error)) from None
     if result.code:
