@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -92,6 +93,44 @@ async def test_a_webhook_that_refuses_says_why_without_its_address(
     assert "secret-token" not in str(error.value) and len(web.bodies) == 1
 
 
+@pytest.mark.parametrize("answer", [b"\x00garbage\r\n", b"HTTP/1.1 two hundred\r\n\r\n", b""])
+async def test_an_answer_that_is_not_http_is_a_failure(answer: bytes) -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-token"
+        with pytest.raises(DeliveryFailed) as error:
+            await deliver(AlertChannel("c", "webhook", url), ALERT)
+    assert "secret-token" not in str(error.value)
+
+
+async def test_an_answer_without_end_is_read_to_its_headers() -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nx")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        await deliver(AlertChannel("c", "webhook", url), ALERT)
+
+
+async def test_an_invalid_address_is_a_failure_that_does_not_show_it() -> None:
+    for channel in (
+        AlertChannel("c", "webhook", "http://127.0.0.1:9/secret topic"),
+        AlertChannel("c", "mail", address="a@b\nBcc: c@d", server="127.0.0.1:9"),
+    ):
+        with pytest.raises(DeliveryFailed) as error:
+            await deliver(channel, ALERT)
+        assert "secret" not in str(error.value)
+
+
 async def test_a_server_that_is_not_there_is_a_failure() -> None:
     with pytest.raises(DeliveryFailed, match="refused"):
         await deliver(AlertChannel("c", "webhook", "http://127.0.0.1:9/"), ALERT)
@@ -174,7 +213,8 @@ def test_a_failed_delivery_is_tried_again_later_and_given_up_after_a_day(record:
     assert record.due(NOON) == [] and [d.error for d in record.failing()] == ["no answer"]
     assert len(record.due(NOON + timedelta(seconds=FIRST_RETRY))) == 1
     assert len(record.due(NOON + timedelta(seconds=60))) == 2
-    assert record.due(NOON + GIVE_UP) == []
+    # An alert that waited all the time, while the guard was stopped, is sent still.
+    assert [d.channel for d in record.due(NOON + GIVE_UP)] == ["mail"]
     record.note_sent(hook, NOON)
     assert record.failing() == [] and [d.sent for d in record.deliveries(record.alerts(NOON))] == [
         True,
@@ -249,8 +289,10 @@ def test_wrong_settings_are_refused_with_line_and_fix(
 
 def test_one_process_at_a_time_is_the_guard(tmp_path: Path) -> None:
     assert running_guard(tmp_path) is None
-    with guard_lock(tmp_path):
-        assert running_guard(tmp_path) is not None
+    with guard_lock(tmp_path) as ready:
+        assert running_guard(tmp_path) is None
+        ready()
+        assert running_guard(tmp_path) == os.getpid()
         with pytest.raises(GuardError, match="already runs"), guard_lock(tmp_path):
             pass
     assert running_guard(tmp_path) is None

@@ -46,6 +46,7 @@ class Night:
         self.jobs = ScriptedJobs(self.backend)
         self.backend.use(jobs={"custom_job": self.jobs})
         self.alerts: list[ConfirmedAlert] = []
+        self.recordable = True
         self.watch = ContextWatch(
             self.backend,
             parse_rules([rule or AlertRule(list(when), [])]),
@@ -56,8 +57,9 @@ class Night:
             **options,
         )
 
-    async def _on_alert(self, alert: ConfirmedAlert) -> None:
+    async def _on_alert(self, alert: ConfirmedAlert) -> bool:
         self.alerts.append(alert)
+        return self.recordable
 
     async def round(self, *, seconds: float = 60) -> None:
         self.clock.on(seconds=seconds)
@@ -140,6 +142,18 @@ async def test_an_hour_of_empty_lists_tells_nothing() -> None:
     end(night)
     await night.round()
     assert night.told == ["a failed"]
+
+
+async def test_an_alert_that_cannot_be_recorded_is_told_again() -> None:
+    night = Night([job(1, "a")], "failed")
+    await night.round()
+    night.recordable = False
+    end(night, error=FAILED)
+    await night.round()
+    night.recordable = True
+    for _ in range(3):
+        await night.round()
+    assert night.told == ["a failed"] * 2
 
 
 async def test_jobs_that_ended_before_the_guard_began_are_not_told() -> None:

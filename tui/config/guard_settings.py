@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, time
@@ -81,6 +83,11 @@ class AlertRule:
         if self.quiet and self._quiet_hours() is None:
             raise ValueError(f"{self.quiet!r} must be two times of day, e.g. 22:00-07:00")
 
+    @property
+    def key(self) -> str:
+        """Name of the rule in the record. Other rules, and the order of rules, do not change it."""
+        return json.dumps([self.jobs, sorted(self.to), self.then])
+
     def quiet_at(self, moment: datetime) -> bool:
         """Return whether a local time is within the quiet hours."""
         hours = self._quiet_hours()
@@ -123,11 +130,20 @@ class GuardSettings:
         if double := next((name for name in names if names.count(name) > 1), ""):
             raise ValueError(f"two channels have the name {double}")
         for rule in self.alerts:
+            if not rule.when or not rule.to:
+                raise ValueError(
+                    "an alert must have at least one condition in `when` and one channel in `to`"
+                )
             if unknown := next((name for name in rule.to if name not in names), ""):
                 known = f"the channels are {', '.join(names)}" if names else "there are no channels"
                 raise ValueError(f"an alert names the channel {unknown}, but {known}")
         if self.heartbeat_url and urlsplit(self.heartbeat_url).scheme not in {"http", "https"}:
             raise ValueError("heartbeat_url must start with https:// or http://")
+
+    @property
+    def digest(self) -> str:
+        """Hash of all settings, by which `status` recognizes that they changed after the guard's start."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
 def guard_settings(settings: Settings) -> GuardSettings:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sqlite3
 import sys
+from collections.abc import Callable
 
 from tui.backends.factory import open_backend
 from tui.config.guard_settings import guard_settings
@@ -22,15 +24,18 @@ def main() -> int:
     """Watch until SIGTERM. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        with guard_lock(state_dir()):
-            asyncio.run(_run())
+        with guard_lock(state_dir()) as ready:
+            asyncio.run(_run(ready))
     except (GuardError, SettingsError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - the log of the guard
+        return 1
+    except sqlite3.Error as error:
+        print(f"The record {record_file(state_dir())} can't be read or written: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 
 
-async def _run() -> None:
+async def _run(ready: Callable[[], None]) -> None:
     settings = load_settings()
     guard = guard_settings(settings)
     chosen = [choose_context(settings, name) for name in guard.contexts] or [choose_context(settings)]
@@ -38,10 +43,12 @@ async def _run() -> None:
     for context in chosen:
         contexts += members_of(settings, context) if context.kind == "group" else [context]
     record = GuardRecord(record_file(state_dir()))
+    record.set_fact("settings", guard.digest)
     try:
         backends = {context.name: (context, open_backend(context, settings)) for context in contexts}
         watching = asyncio.create_task(GuardService(settings, backends, record, state_dir(), now).run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, watching.cancel)
+        ready()
         await asyncio.wait({watching})
         if not watching.cancelled():
             watching.result()

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tui.domain.masking import mask_text
 
 START_SECONDS = 30.0
 STOP_SECONDS = 15.0
@@ -40,10 +42,11 @@ def log_file(state_dir: Path) -> Path:
 
 
 @contextmanager
-def guard_lock(state_dir: Path) -> Iterator[None]:
+def guard_lock(state_dir: Path) -> Iterator[Callable[[], None]]:
     """Hold the lock that makes this process the guard. Raises GuardError if another process holds it.
 
-    The kernel releases the lock when the process ends, however it ends.
+    The process counts as the running guard once it has called the function that this yields. The kernel
+    releases the lock when the process ends, however it ends.
     """
     folder = guard_folder(state_dir)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -58,11 +61,13 @@ def guard_lock(state_dir: Path) -> Iterator[None]:
                 if time.monotonic() > until:
                     raise GuardError(f"A guard already runs (pid {running_guard(state_dir)}).") from None
                 time.sleep(_POLL)
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+        file.truncate(0)
+
+        def ready() -> None:
+            file.write(str(os.getpid()))
+            file.flush()
+
+        yield ready
 
 
 def running_guard(state_dir: Path) -> int | None:
@@ -72,7 +77,8 @@ def running_guard(state_dir: Path) -> int | None:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:
-                return int(file.read() or 0)
+                # The file is empty until the guard is ready.
+                return int(file.read()) or None
     except (OSError, ValueError):
         pass
     return None
@@ -94,12 +100,22 @@ def start_guard(state_dir: Path) -> int:
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
-            raise GuardError(f"The guard ended at once. Its log: {log_file(state_dir)}")
+            if (other := running_guard(state_dir)) is not None:
+                return other
+            raise GuardError(f"The guard ended at once: {_last_line(log_file(state_dir))}")
         if running_guard(state_dir) == process.pid:
             return process.pid
         time.sleep(_POLL)
     process.kill()
     raise GuardError(f"The guard was not ready within {START_SECONDS:.0f} s. Its log: {log_file(state_dir)}")
+
+
+def _last_line(file: Path) -> str:
+    """Return the last line of a log with its file."""
+    with file.open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 2_000))
+        lines = log.read().decode(errors="replace").strip().splitlines()
+    return f"{mask_text(lines[-1]) if lines else 'no reason'} (log: {file})"
 
 
 def stop_guard(state_dir: Path) -> bool:

@@ -146,9 +146,10 @@ class GuardRecord:
         return True
 
     def due(self, now: datetime) -> list[DeliveryRecord]:
-        """Return the deliveries to attempt now, oldest first."""
+        """Return the deliveries to attempt now, oldest first. Each delivery is attempted at least once."""
         return self._deliveries(
-            "sent IS NULL AND due <= ? AND at > ?", (now.timestamp(), (now - GIVE_UP).timestamp())
+            "sent IS NULL AND due <= ? AND (at > ? OR tries = 0)",
+            (now.timestamp(), (now - GIVE_UP).timestamp()),
         )
 
     def failing(self) -> list[DeliveryRecord]:

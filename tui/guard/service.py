@@ -35,6 +35,8 @@ STATUS_EVERY = 5.0
 CANCEL_EVERY = 10.0
 HEARTBEAT_EVERY = 60.0
 """Seconds between deliveries, records of the status, steps of cancellations, and heartbeats."""
+UNCONFIRMED = timedelta(hours=1)
+"""Time within which the guard confirms the jobs of a list."""
 FRESH = timedelta(minutes=10)
 """Maximum age of every context's last complete read for a heartbeat."""
 
@@ -57,17 +59,19 @@ class GuardService:
         self._clock = clock
         self._costs = Costs(state_dir)
         self._channels = {channel.name: channel for channel in self._settings.channels}
+        self._delivered: set[tuple[int, str]] = set()
+        """Alert and channel of the deliveries whose success is not recorded yet, e.g. on a full disk."""
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        """Running deliveries by channel."""
         started = rfc3339(clock()) or ""
         record.set_fact("first_start", started, replace=False)
-        record.set_fact("started", started)
-        since = datetime.fromisoformat(record.fact("first_start"))
         rules = parse_rules(self._settings.alerts)
         self.watches = [
             ContextWatch(
                 backend,
                 rules,
                 clock,
-                since=since,
+                since=self._since(context.name),
                 on_alert=self._on_alert,
                 known=record.knows,
                 spent=_unbilled if context.emulated else self._spent,
@@ -87,6 +91,18 @@ class GuardService:
             record, by_context, operations, journal=journal, clock=clock, on_problem=self._on_problem
         )
 
+    def _since(self, context: str) -> datetime:
+        """Return the earliest end of jobs that cause alerts: the last read of an earlier process, so that
+        a new rule or context does not alert about the jobs of past weeks."""
+        status, now = json.loads(self._record.fact("status", "{}")), self._clock()
+        if status and context not in status["contexts"]:
+            return now
+        since = datetime.fromisoformat(self._record.fact("first_start"))
+        if status and (read_at := status["contexts"][context]["read_at"]):
+            since = max(since, datetime.fromisoformat(read_at) - UNCONFIRMED)
+        # The clock may have been ahead.
+        return min(since, now)
+
     async def run(self) -> None:
         """Watch and deliver until cancelled."""
         await asyncio.to_thread(self._costs.load)
@@ -99,6 +115,8 @@ class GuardService:
                 tasks.create_task(self._every(STATUS_EVERY, self._note_status), name="status")
                 tasks.create_task(self._every(HEARTBEAT_EVERY, self._beat), name="heartbeat")
         finally:
+            for task in self._sending.values():
+                task.cancel()
             for watch in self.watches:
                 with contextlib.suppress(Exception):
                     await watch.backend.aclose()
@@ -116,8 +134,9 @@ class GuardService:
 
     # Alerts
 
-    async def _on_alert(self, alert: ConfirmedAlert) -> None:
-        """Record an alert, and the cancellation that its rule asks for."""
+    async def _on_alert(self, alert: ConfirmedAlert) -> bool:
+        """Record an alert, and the cancellation that its rule asks for. Return False if the record can't be
+        written."""
         reading, now = alert.reading, self._clock()
         job, body, cancel = reading.job, alert_body(reading, alert.diagnosis), None
         if alert.rule.then == "cancel" and not job.state.terminal:
@@ -132,6 +151,8 @@ class GuardService:
             )
         except sqlite3.Error:
             LOG.exception("the alert about %s can't be recorded", job.name)
+            return False
+        return True
 
     def _on_problem(self, cancel: CancelRecord, job: Job, why: str) -> None:
         """Record that a job can't be cancelled, for the channels of the alert about it."""
@@ -158,25 +179,37 @@ class GuardService:
 
     async def _deliver(self) -> None:
         due = self._record.due(self._clock())
-        # One slow channel must not delay the others.
         by_channel: dict[str, list[DeliveryRecord]] = {}
         for delivery in due:
             by_channel.setdefault(delivery.channel, []).append(delivery)
-        await asyncio.gather(*(self._send(deliveries) for deliveries in by_channel.values()))
+        for name, deliveries in by_channel.items():
+            # One slow channel must not delay the others.
+            if name not in self._sending or self._sending[name].done():
+                self._sending[name] = asyncio.create_task(self._send(deliveries), name=f"deliver by {name}")
 
     async def _send(self, deliveries: Sequence[DeliveryRecord]) -> None:
+        try:
+            await self._send_each(deliveries)
+        except Exception:  # The next round tries again.
+            LOG.exception("deliveries by %s failed", deliveries[0].channel)
+
+    async def _send_each(self, deliveries: Sequence[DeliveryRecord]) -> None:
         for delivery in deliveries:
+            key = (delivery.alert.id, delivery.channel)
             channel = self._channels.get(delivery.channel)
             try:
                 if channel is None:
                     raise DeliveryFailed("the settings no longer have this channel")
-                await deliver(channel, delivery.alert)
+                if key not in self._delivered:
+                    await deliver(channel, delivery.alert)
             except DeliveryFailed as error:
                 LOG.warning("alert %s by %s: %s", delivery.alert.id, delivery.channel, error)
                 self._record.note_failed(delivery, self._clock(), str(error))
                 # The channel's other alerts would fail too.
                 return
+            self._delivered.add(key)
             self._record.note_sent(delivery, self._clock())
+            self._delivered.discard(key)
 
     # Status
 

@@ -76,14 +76,14 @@ class ContextWatch:
         clock: Callable[[], datetime],
         *,
         since: datetime,
-        on_alert: Callable[[ConfirmedAlert], Awaitable[None]],
+        on_alert: Callable[[ConfirmedAlert], Awaitable[bool]],
         known: Callable[[str], bool] = lambda key: False,
         spent: Callable[[JobStore, Job, datetime], float | None] = lambda store, job, now: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set the backend. Jobs that ended before `since` cause no alert. `known` returns whether an earlier
-        process reported the alert with a key. `spent` returns a job's cost in USD, and `None` where nothing
-        is billed."""
+        """Set the backend. Jobs that ended before `since` cause no alert. `on_alert` returns whether
+        the alert is recorded. `known` returns whether an earlier process reported the alert with a key.
+        `spent` returns a job's cost in USD, and `None` where nothing is billed."""
         self.backend = backend
         self.store = JobStore()
         self.error: BackendError | None = None
@@ -163,8 +163,9 @@ class ContextWatch:
         confirmed = expected.keys() & agreed.keys()
         diagnosis = await self._diagnosis(job) if confirmed else None
         for key in confirmed:
+            if not await self._on_alert(ConfirmedAlert(key, *agreed[key], diagnosis)):
+                return False
             self._reported.add(key)
-            await self._on_alert(ConfirmedAlert(key, *agreed[key], diagnosis))
         # The next list tells the same or something else.
         return expected.keys() == agreed.keys()
 
@@ -197,11 +198,11 @@ class ContextWatch:
             return {}
         reading = self.reading(job)
         conditions = {}
-        for number, watched in enumerate(self._rules):
+        for watched in self._rules:
             if not watched.query.matches(job, now):
                 continue
             for condition in watched.conditions:
-                key = f"{number}\n{alert_key(condition, job)}"
+                key = f"{watched.rule.key}\n{alert_key(condition, job)}"
                 if key in self._reported or not (happened := met(condition, reading)):
                     continue
                 if self._known(key):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,11 +72,13 @@ async def stop(run: Run) -> None:
 async def status(run: Run) -> int:
     """Show what the guard reads, and which deliveries fail. Exit code 5 if it does not run."""
     pid = await asyncio.to_thread(running_guard, state_dir())
-    watched, failing = await asyncio.to_thread(_stored)
+    watched, failing, started_with = await asyncio.to_thread(_stored)
+    changed = bool(pid) and started_with != guard_settings(run.settings).digest
     if run.json:
         print_json(
             {
                 "pid": pid,
+                "settings_changed": changed,
                 "contexts": watched,
                 "failing": [_delivery_json(delivery) for delivery in failing],
                 "log": str(log_file(state_dir())),
@@ -81,6 +86,8 @@ async def status(run: Run) -> int:
         )
     else:
         out(f"the guard runs (pid {pid})" if pid else "the guard does not run; `vxtui guard start` starts it")
+        if changed:
+            out("  the settings have changed since its start; `vxtui guard stop` and `start` apply them")
         for name, context in watched.items() if pid else ():
             out(f"  {name}: {_context_words(context)}")
         for delivery in failing:
@@ -154,28 +161,41 @@ def _summary(settings: GuardSettings) -> str:
     return f"{pieces(len(settings.alerts), 'rule')}, {pieces(len(settings.channels), 'channel')}"
 
 
-def _stored() -> tuple[dict[str, Any], list[DeliveryRecord]]:
-    """Return the watched contexts by name, and the failing deliveries (blocking)."""
-    if not record_file(state_dir()).exists():
-        return {}, []
-    record = GuardRecord(record_file(state_dir()))
+@contextmanager
+def _opened_record() -> Iterator[GuardRecord]:
+    """Open the record. Raises VerbFailure if the record can't be read."""
+    file = record_file(state_dir())
     try:
-        return json.loads(record.fact("status", "{}")).get("contexts", {}), record.failing()
-    finally:
-        record.close()
+        record = GuardRecord(file)
+        try:
+            yield record
+        finally:
+            record.close()
+    except (sqlite3.Error, OSError) as error:
+        raise VerbFailure(
+            f"The guard's record {file} can't be read: {error}.",
+            fix="If the file is damaged, stop the guard, move the file away, and start the guard again.",
+        ) from error
+
+
+def _stored() -> tuple[dict[str, Any], list[DeliveryRecord], str]:
+    """Return the watched contexts by name, the failing deliveries, and the digest of the settings that the
+    guard started with (blocking)."""
+    if not record_file(state_dir()).exists():
+        return {}, [], ""
+    with _opened_record() as record:
+        watched = json.loads(record.fact("status", "{}")).get("contexts", {})
+        return watched, record.failing(), record.fact("settings")
 
 
 def _alerts(since: datetime) -> tuple[list[AlertRecord], list[DeliveryRecord], dict[int, CancelRecord]]:
     """Return the alerts since a time, their deliveries, and their cancellations by alert (blocking)."""
     if not record_file(state_dir()).exists():
         return [], [], {}
-    record = GuardRecord(record_file(state_dir()))
-    try:
+    with _opened_record() as record:
         alerts = record.alerts(since)
         cancels = {cancel.alert: cancel for cancel in record.cancels(alerts)}
         return alerts, record.deliveries(alerts), cancels
-    finally:
-        record.close()
 
 
 def _context_words(context: dict[str, Any]) -> str:
