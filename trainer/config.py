@@ -111,7 +111,7 @@ class DataConfig:
         choices=["text", "chat"],
     )
     field: str = _flag(
-        "", ("field to read from each line of a .jsonl file; default: text, or messages with --format chat")
+        "", "field to read from each line of a .jsonl file; default: text, or messages with --format chat"
     )
     document_masks: str = _flag(
         "off",
@@ -225,7 +225,7 @@ class CheckpointConfig:
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
     keep: int = _flag(3, "checkpoints to keep in each folder and store")
     upload_dir: str = _flag(
-        "", ("gs://… or a folder to upload checkpoints to; default: $AIP_CHECKPOINT_DIR/<job>")
+        "", "gs://… or a folder to upload checkpoints to; default: $AIP_CHECKPOINT_DIR/<job>"
     )
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
     async_save: str = _flag("on", "write checkpoints while training continues", choices=ON_OFF)
@@ -336,7 +336,7 @@ class Config:
     early_stop: int = _flag(0, "evaluations in a row without a new best loss that end the run; 0: never")
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
     profile_dir: str = _flag(
-        "", ("folder of the trace; default: profile below TensorBoard's folder, else ./profile")
+        "", "folder of the trace; default: profile below TensorBoard's folder, else ./profile"
     )
     tensorboard_dir: str = _flag("", "folder for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
     step_log: str = _flag(

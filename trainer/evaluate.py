@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or the exit code of wrong usage."""
     parser = argparse.ArgumentParser("python -m trainer.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "checkpoint", help=("a folder step-N, or its parent folder to use the newest good checkpoint")
+        "checkpoint", help="a folder step-N, or its parent folder to use the newest good checkpoint"
     )
     parser.add_argument("--samples", type=int, default=128, help="held-out samples")
     parser.add_argument("--batch", type=int, default=8, help="samples per pass")

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "python -m trainer.export", description="Export the weights of a checkpoint."
     )
     parser.add_argument(
-        "checkpoint", help=("a folder step-N, or its parent folder to use the newest good checkpoint")
+        "checkpoint", help="a folder step-N, or its parent folder to use the newest good checkpoint"
     )
     parser.add_argument("out", help="NAME.safetensors, or a folder; gs:// only with mounted buckets")
     parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="type of the weights")

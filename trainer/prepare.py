@@ -23,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", required=True, help="the file to write, NAME.bin; NAME.json is written beside it"
     )
     parser.add_argument(
-        "--tokenizer", default="bytes", help=("bytes, a tokenizer.json, or a folder that contains one")
+        "--tokenizer", default="bytes", help="bytes, a tokenizer.json, or a folder that contains one"
     )
     parser.add_argument("--bpe", type=int, default=0, help="train a BPE of this many tokens on the text")
     parser.add_argument(

@@ -225,7 +225,7 @@ async def _watched(kinds: dict[str, Script], root: Path) -> dict[str, float]:
                     continue
                 mark = root / kind / "hung"
                 named[kind] = now - (mark.stat().st_mtime if mark.exists() else now)
-                print(f"  {kind}: {silence.what} {silence.replica}", flush=True)
+                print(f"  {kind}: {silence.phrase} {silence.replica}", flush=True)
             await asyncio.sleep(EVERY)
         for kind, job in jobs.items():
             if kind not in named:

@@ -192,7 +192,7 @@ def _parser() -> _Parser:
     add(
         "--nnodes",
         default="",
-        help=("number of nodes, if no variable of the platform sets it; MIN:MAX: elastic"),
+        help="number of nodes, if no variable of the platform sets it; MIN:MAX: elastic",
     )
     add("--node-rank", default="", help="with --nnodes: rank of this node, from 0")
     add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")

@@ -53,22 +53,24 @@ class MemoryEstimate:
     @property
     def samples(self) -> int:
         """Largest number of samples that fits at each moment, at least 1."""
-        most = (int((self.usable - fixed) // max(1.0, each * MARGIN)) for fixed, each in self.moments)
+        most = (
+            int((self.usable - fixed) // max(1.0, per_sample * MARGIN)) for fixed, per_sample in self.moments
+        )
         return max(1, min(most))
 
     def need(self, samples: int) -> float:
         """Return the maximum number of bytes that a step with this number of samples needs."""
-        return max(fixed + samples * each for fixed, each in self.moments)
+        return max(fixed + samples * per_sample for fixed, per_sample in self.moments)
 
 
 def estimate_memory(
     config: Config, workload: Workload, dtype: torch.dtype, shards: int, usable: float
 ) -> MemoryEstimate:
     """Compute what a rank needs. Raises UsageError as `pass_bytes` does."""
-    passes, each = pass_bytes(config, workload, dtype)
+    passes, per_sample = pass_bytes(config, workload, dtype)
     kept = passes + kept_bytes(config, workload, dtype, shards)
     if STRATEGIES[config.parallel.strategy].sharded != "all":
-        return MemoryEstimate(usable, ((kept, each),))
+        return MemoryEstimate(usable, ((kept, per_sample),))
     blocks = [sum(p.numel() for p in block.parameters()) for block in workload.blocks]
     trained = max((_trained(block) for block in workload.blocks), default=0)
     block, low = max(blocks, default=0), torch.empty((), dtype=dtype).element_size()
@@ -79,7 +81,7 @@ def estimate_memory(
     # The first block of the backward pass has freed its activations when its gradient is summed in float32.
     recomputes = config.parallel.activation_checkpointing == "on"
     left = 1.0 if recomputes or not blocks else 1.0 - 1.0 / len(blocks)
-    return MemoryEstimate(usable, ((kept, each), (kept + summed, each * left)))
+    return MemoryEstimate(usable, ((kept, per_sample), (kept + summed, per_sample * left)))
 
 
 def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
@@ -92,12 +94,12 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
     share = config.data.batch // mesh.data_size
     samples = int(min(*group.all_gather(estimate.samples), share))
     if group.rank == 0:
-        fixed, each = estimate.moments[0]
+        fixed, per_sample = estimate.moments[0]
         tight = estimate.need(1) > estimate.usable
         emit(
             "phase",
-            f"--micro-batch auto: {samples}, estimated at {fixed / GIB:.2f} GiB and {each / GIB:.3f} GiB "
-            f"per sample, of {estimate.usable / GIB:.2f} GiB"
+            f"--micro-batch auto: {samples}, estimated at {fixed / GIB:.2f} GiB and "
+            f"{per_sample / GIB:.3f} GiB per sample, of {estimate.usable / GIB:.2f} GiB"
             + (", which may be too little" if tight else ""),
             severity="WARNING" if tight else "INFO",
             phase="starting",
@@ -148,11 +150,11 @@ def pass_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> tuple[
     """Return the maximum number of bytes that a forward and backward pass needs besides `kept_bytes`: a fixed
     part, and the part for each sample. Raises UsageError if sizes depend on values, which a trace does not
     have."""
-    one = _peak(config, workload, dtype, 1)
+    first = _peak(config, workload, dtype, 1)
     if workload.probe is not None or len(workload.train) < 2:
-        return 0.0, one
-    per_sample = _peak(config, workload, dtype, 2) - one
-    return max(0.0, one - per_sample), per_sample
+        return 0.0, first
+    per_sample = _peak(config, workload, dtype, 2) - first
+    return max(0.0, first - per_sample), per_sample
 
 
 def _peak(config: Config, workload: Workload, dtype: torch.dtype, samples: int) -> float:

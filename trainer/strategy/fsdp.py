@@ -99,8 +99,8 @@ class FSDP(TorchStrategy):
 
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
         assert isinstance(self._wrapped, FSDPModule)
-        each = self._config.parallel.reduce_gradients == "each"
-        self._wrapped.set_requires_gradient_sync(each or last)
+        always = self._config.parallel.reduce_gradients == "each"
+        self._wrapped.set_requires_gradient_sync(always or last)
         # Copies of the model sum their shards only once.
         self._wrapped.set_requires_all_reduce(last)
         return nullcontext()

@@ -33,7 +33,7 @@ async def find_builder(requested: str = "auto") -> str:
     if requested == "auto":
         return ""
     raise PackagingError(
-        f"{requested} can't build an image here: {why}.", ("Start the builder, or omit package.build.")
+        f"{requested} can't build an image here: {why}.", "Start the builder, or omit package.build."
     )
 
 

@@ -61,7 +61,7 @@ async def _read_stacks(console: ConsoleApp, job: Job) -> None:
         await _in_the_browser(console, job, replicas[0])
         return
     read = await read_stacks(operations, job, replicas)
-    text = "\n\n".join("\n".join(each.lines()) for each in read)
+    text = "\n\n".join("\n".join(stacks.lines()) for stacks in read)
     console.push_screen(MessageScreen(f"Stacks of {job.display_name}", text))
 
 

@@ -282,7 +282,7 @@ def _state_words(job: Job) -> str:
     if job.waiting and job.state.active:
         words.append(f"waits: {job.waiting[0]}")
     if job.silence is not None:
-        words.append(f"{job.silence.what} since {job.silence.since.astimezone():%H:%M:%S}")
+        words.append(f"{job.silence.phrase} since {job.silence.since.astimezone():%H:%M:%S}")
     return ", ".join(words)
 
 

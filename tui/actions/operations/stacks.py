@@ -78,7 +78,9 @@ async def _read(operations: ShellOperations, job: Job, replica: str) -> ReplicaS
     if outcome.value is None:
         return ReplicaStacks(replica, problem=f"{outcome.text} {outcome.fix}".strip())
     try:
-        processes = tuple({str(k): str(v) for k, v in one.items()} for one in decode_json(bytes(written[1])))
+        processes = tuple(
+            {str(k): str(v) for k, v in process.items()} for process in decode_json(bytes(written[1]))
+        )
         return ReplicaStacks(replica, processes)
     except (ValueError, TypeError, AttributeError):
         if outcome.value.exit_code == 127:

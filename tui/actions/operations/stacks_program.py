@@ -39,13 +39,13 @@ def variables(pid: str) -> dict[str, str]:
 def pids() -> list[str]:
     """Return the ids of the replica's Python processes, except those of a shell."""
     own = dict(os.environ)
-    found = []
+    running = []
     for pid in sorted((path.name for path in Path("/proc").glob("[0-9]*")), key=int):
         program = text_of(f"/proc/{pid}/cmdline").partition("\0")[0].rpartition("/")[2]
         env = variables(pid) if program.startswith("python") and int(pid) != os.getpid() else {}
         if env and SHELL not in env and all(env.get(name) == own.get(name) for name in SAME):
-            found.append(pid)
-    return found
+            running.append(pid)
+    return running
 
 
 def py_spy(pid: str, stopped: bool) -> tuple[str, str]:

@@ -32,7 +32,7 @@ def age(span: timedelta | None) -> str:
 
 def silence_text(silence: Silence, now: datetime) -> str:
     """Format a silence: `no step for 38m`, `worker-1 silent for 41m`."""
-    return f"{silence.what} for {age(now - silence.since)}"
+    return f"{silence.phrase} for {age(now - silence.since)}"
 
 
 def rfc3339(moment: datetime | None) -> str | None:

@@ -48,7 +48,7 @@ class Silence:
     """A running job's silence: no training step, or no line of a replica, for much longer than usual."""
 
     since: datetime
-    what: str = "no step"
+    phrase: str = "no step"
     """The words before its duration."""
     replica: str = ""
     """The silent or ended replica; "" if the lines do not tell."""

@@ -106,16 +106,16 @@ class Novelty:
     def _count(self, line: LogLine, key: bytes) -> None:
         """Process a line with a rare key."""
         name = line.replica
-        found = self._keys.get((name, key))
-        if found is None:
-            found = self._template(line)
+        template = self._keys.get((name, key))
+        if template is None:
+            template = self._template(line)
             if len(self._keys) >= MOST_KEYS:
                 self._keys.clear()
-            self._keys[name, key] = found
-        found.count += 1
-        found.last, found.order = line, self._lines[name]
-        found.ordinary = found.order - self._new[name]
-        if found.count >= COMMON:
+            self._keys[name, key] = template
+        template.count += 1
+        template.last, template.order = line, self._lines[name]
+        template.ordinary = template.order - self._new[name]
+        if template.count >= COMMON:
             self._common.add(key)
 
     def _template(self, line: LogLine) -> _Template:
@@ -123,15 +123,15 @@ class Novelty:
         templates = self._replicas[line.replica]
         body = _telling(line.text)
         masked = _MASKED.sub("#", body[:LONGEST]).strip()
-        found = templates.get(masked)
-        if found is None:
+        template = templates.get(masked)
+        if template is None:
             self._new[line.replica] += 1
-            found = templates[masked] = _Template(masked, line, body[:1] in " \t")
+            template = templates[masked] = _Template(masked, line, body[:1] in " \t")
             if len(templates) > MOST_OF_REPLICA or self._templates >= MOST_TEMPLATES:
                 del templates[next(iter(templates))]
             else:
                 self._templates += 1
-        return found
+        return template
 
     def templates(self) -> set[str]:
         """Return the templates of all replicas."""
@@ -145,25 +145,25 @@ class Novelty:
         known: set[str] = set()
         # Of the errors that nothing follows, the first ones are the likely cause of the others.
         bonus = 1.5
-        for score, found in sorted(tops, key=lambda pair: pair[1].last.index):
-            if found.masked in known:
+        for score, template in sorted(tops, key=lambda pair: pair[1].last.index):
+            if template.masked in known:
                 continue
-            known.add(found.masked)
+            known.add(template.masked)
             if score > 0:
                 early = bonus if score > 2 else 0.0
                 bonus = max(0.0, bonus - 0.5) if score > 2 else bonus
-                ranked.append((score + early, found))
+                ranked.append((score + early, template))
         if ranked:
             # The other lines of the best line's block tell more than the best ones of weak blocks.
             best = max(ranked, key=lambda pair: pair[0])[1]
-            block = next(block for block in blocks if any(found is best for _, found in block))
+            block = next(block for block in blocks if any(template is best for _, template in block))
             ranked += [
-                (score, found)
-                for score, found in block
-                if score >= 1 and found.masked not in known and not found.indented
+                (score, template)
+                for score, template in block
+                if score >= 1 and template.masked not in known and not template.indented
             ]
         ranked = sorted(ranked, key=lambda pair: -pair[0])[:MOST_SHOWN]
-        return [NewLine(found.last, score) for score, found in ranked]
+        return [NewLine(template.last, score) for score, template in ranked]
 
     def _blocks(self, good: Collection[str]) -> list[list[tuple[float, _Template]]]:
         """Return the new templates with their scores, in blocks of neighbouring lines."""
@@ -174,28 +174,28 @@ class Novelty:
         # The platform's own lines repeat what the replicas print.
         for name in [name for name in self._replicas if name != SERVICE] or list(self._replicas):
             order = -NEAR - 1
-            for found in sorted(self._replicas[name].values(), key=lambda template: template.order):
-                if found.masked in good or not found.masked or found.count >= COMMON:
+            for template in sorted(self._replicas[name].values(), key=lambda other: other.order):
+                if template.masked in good or not template.masked or template.count >= COMMON:
                     continue
-                if found.order - order > NEAR:
+                if template.order - order > NEAR:
                     blocks.append([])
-                order = found.order
-                blocks[-1].append((self._score(found, holders[found.masked]), found))
+                order = template.order
+                blocks[-1].append((self._score(template, holders[template.masked]), template))
         return blocks
 
-    def _score(self, found: _Template, holders: int) -> float:
+    def _score(self, template: _Template, holders: int) -> float:
         """Return the score of a new template; the highest is that of an error in one replica that then prints
         nothing ordinary."""
         score = 2 - math.log2(holders)
-        if _EXCEPTION.search(found.masked):
+        if _EXCEPTION.search(template.masked):
             score += 3
-        elif _ERROR.search(found.masked):
+        elif _ERROR.search(template.masked):
             score += 1.5
-        score -= 2 * (_TEARDOWN.search(found.masked) is not None) + 2 * found.indented
-        score -= 1.5 * (_HANDLED.search(found.masked) is not None)
-        score += 0.5 * (found.last.severity >= 500)
-        name = found.last.replica
-        after = self._lines[name] - self._new[name] - found.ordinary
+        score -= 2 * (_TEARDOWN.search(template.masked) is not None) + 2 * template.indented
+        score -= 1.5 * (_HANDLED.search(template.masked) is not None)
+        score += 0.5 * (template.last.severity >= 500)
+        name = template.last.replica
+        after = self._lines[name] - self._new[name] - template.ordinary
         return score - 0.5 * math.log2(1 + max(0, after))
 
 

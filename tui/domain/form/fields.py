@@ -310,12 +310,12 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
         (
             "parentDiscreteValues.values",
             "if a number",
-            ("Numbers of the parent with which this parameter applies."),
+            "Numbers of the parent with which this parameter applies.",
         ),
         (
             "parentIntValues.values",
             "if an integer",
-            ("Integers of the parent with which this parameter applies."),
+            "Integers of the parent with which this parameter applies.",
         ),
         *((f"parameterSpec.{path.lstrip('+')}", *rest) for path, *rest in _VALUES),
     ),

@@ -66,7 +66,7 @@ def _software(pool: Mapping[str, str], number: int) -> Iterator[tuple[str, str]]
     if executor == container:
         yield (
             "the pool needs one of container-image-uri and executor-image-uri.",
-            ("Set exactly one of the two keys."),
+            "Set exactly one of the two keys.",
         )
     elif container and "python-module" in pool:
         yield "python-module can't be combined with container-image-uri.", "Remove one of the two keys."

@@ -39,13 +39,13 @@ def diagnosis_of(job: Job, verdict: Verdict | None = None) -> Diagnosis | None:
 def silence_diagnosis(job: Job, silence: Silence) -> Diagnosis:
     """Return what a silence means, and where to look."""
     since = f"{silence.since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    what = f"{silence.replica or 'The job'} wrote no line"
-    if "no step" in silence.what:
-        what = "No training step ended"
+    missing = f"{silence.replica or 'The job'} wrote no line"
+    if "no step" in silence.phrase:
+        missing = "No training step ended"
     replica = silence.replica.split(" ", 1)[0]
     shell = f"vxtui shell {job.id}" + (f" --replica {replica}" if replica else "")
     return Diagnosis(
-        f"{what} since {since}, for much longer than usual.",
+        f"{missing} since {since}, for much longer than usual.",
         f"`vxtui stacks {job.id}` shows where each replica waits; `{shell}` opens a shell.",
         guess=True,
         keys="`:stacks` shows where each replica waits; x opens a shell.",

@@ -35,7 +35,7 @@ _QUOTA_STEP = "Compare `vxtui quotas` with the machines that the job requests."
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WaitContext:
     """The facts about a waiting job that are not in the job."""
 
     jobs: Collection[Job] = ()
@@ -57,7 +57,7 @@ class _Reason:
     short: str = ""
 
 
-def explained(job: Job, around: Surroundings, now: datetime) -> Job:
+def explained(job: Job, around: WaitContext, now: datetime) -> Job:
     """Return a waiting job with the reasons and the next step, as a cluster's job has them; any other job
     unchanged."""
     if job.in_cluster or not job.state.active:
@@ -77,7 +77,7 @@ def waits(job: Job) -> bool:
     return not job.in_cluster and (job.state in WAITING or (job.state.active and bool(job.tasks)))
 
 
-def _of_part(job: Job, around: Surroundings, now: datetime) -> list[_Reason]:
+def _of_part(job: Job, around: WaitContext, now: datetime) -> list[_Reason]:
     """Return why the parts of a job wait, if none of them runs."""
     active = [task for task in job.tasks if task.state.active and not task.group]
     jobs = {part.name: part for part in around.jobs if part.region == job.region}
@@ -93,7 +93,7 @@ def _of_part(job: Job, around: Surroundings, now: datetime) -> list[_Reason]:
     ]  # fmt: skip
 
 
-def _reasons(job: Job, around: Surroundings, now: datetime) -> list[_Reason]:
+def _reasons(job: Job, around: WaitContext, now: datetime) -> list[_Reason]:
     """Return the reasons why the job itself waits, the decisive reason first."""
     last = [_last_wait(job, now)] if job.strategy == "FLEX_START" else []
     if job.state is JobState.QUEUED:
@@ -104,7 +104,7 @@ def _reasons(job: Job, around: Surroundings, now: datetime) -> list[_Reason]:
     return [replace(machines, short=last[0].short), *last] if last else [machines]
 
 
-def _quota(job: Job, around: Surroundings) -> _Reason:
+def _quota(job: Job, around: WaitContext) -> _Reason:
     """Return the quota that a QUEUED job lacks, and the jobs and resources that use it."""
     current = {
         quota.metric.rpartition("/")[2]: quota
@@ -145,7 +145,7 @@ def _quota(job: Job, around: Surroundings) -> _Reason:
     return _Reason(f"{words}.", step, brief)
 
 
-def _users(job: Job, line: Line, around: Surroundings) -> list[tuple[str, int]]:
+def _users(job: Job, line: Line, around: WaitContext) -> list[tuple[str, int]]:
     """Return the names and amounts of the jobs and persistent resources that use a quota, the largest
     first."""
     users = [
@@ -166,7 +166,7 @@ def _users(job: Job, line: Line, around: Surroundings) -> list[tuple[str, int]]:
     return sorted((user for user in users if user[1]), key=lambda user: -user[1])
 
 
-def _elsewhere(job: Job, around: Surroundings) -> str:
+def _elsewhere(job: Job, around: WaitContext) -> str:
     """Return `, or launch in us-west1` for the regions whose known quotas have room."""
     needs = taken_by(job)
     quotas: dict[str, dict[str, Quota]] = {}
@@ -181,7 +181,7 @@ def _elsewhere(job: Job, around: Surroundings) -> str:
     return f", or launch in {_listed(room, 'or')}" if room else ""
 
 
-def _resource(job: Job, around: Surroundings) -> _Reason:
+def _resource(job: Job, around: WaitContext) -> _Reason:
     """Return why a job waits for a persistent resource: its state, its size, or the jobs that hold it."""
     name, short = job.persistent_resource, f"no room on {job.persistent_resource}"
     title = f"the persistent resource {name}"
@@ -223,7 +223,7 @@ def _resource(job: Job, around: Surroundings) -> _Reason:
     return _Reason(f"{words}.", step)
 
 
-def _machines(job: Job, around: Surroundings, now: datetime) -> _Reason:
+def _machines(job: Job, around: WaitContext, now: datetime) -> _Reason:
     """Return why a PENDING job has not started: its image, or machines, with the waits of earlier jobs."""
     last = max(around.milestones, key=lambda milestone: milestone.timestamp, default=None)
     if last is not None and last.kind is MilestoneKind.IMAGE:

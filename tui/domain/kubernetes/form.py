@@ -50,7 +50,7 @@ _SUSPEND: _Row = (
     "suspend",
     "-suspended",
     BOOLEAN,
-    ("Create the job suspended: no pods start until it is resumed."),
+    "Create the job suspended: no pods start until it is resumed.",
     "no",
 )
 _OBJECT: list[_Row] = [

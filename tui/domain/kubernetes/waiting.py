@@ -36,11 +36,11 @@ _QUEUE_STEPS = (
     ("topology", "Request fewer nodes, or prefer the topology instead of requiring it."),
     (
         "insufficient",
-        ("The job starts when other jobs end; otherwise request fewer machines, or use another queue."),
+        "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
     ),
     (
         "waiting for quota",
-        ("The job starts when other jobs end; otherwise request fewer machines, or use another queue."),
+        "The job starts when other jobs end; otherwise request fewer machines, or use another queue.",
     ),
     ("taint", "Add the tolerations of a flavor of the ClusterQueue."),
     ("affinity", "Add the node labels of a flavor of the ClusterQueue."),
@@ -66,7 +66,7 @@ _AUTOSCALER_STEPS = (
     ("quota", "A quota of the project is used up: request more, or use another region."),
     (
         "stockout",
-        ("The zone has none of these machines now: try again later, or use another zone or standard VMs."),
+        "The zone has none of these machines now: try again later, or use another zone or standard VMs.",
     ),
     (
         "out of resources",

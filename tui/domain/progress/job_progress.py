@@ -91,13 +91,13 @@ class JobProgress:
             self.watch_line(entry)
             return []
         samples: list[TrainingStep] = []
-        found = readings(entry, self.pattern)
-        for reading in found:
+        line_readings = readings(entry, self.pattern)
+        for reading in line_readings:
             sample = self._add(entry, reading)
             if sample is not None:
                 samples.append(sample)
         self._recent.extend(samples)
-        if not found:
+        if not line_readings:
             self.watch_line(entry)
         return samples
 

@@ -234,20 +234,20 @@ class SilenceWatch:
         """Return the silence of the running job at this time. `begin` is the start of the job's current
         attempt, and `ended` are its ended replicas."""
         now = self._at(now)
-        limit, last, what = self._steps.limit(self.floor), self._steps.last, "no step"
+        limit, last, phrase = self._steps.limit(self.floor), self._steps.last, "no step"
         if self._hang is not None:
             return self._hang
         loop = self._loop() if last is None else None
         if loop is not None:
-            (limit, last), what = loop, "no line"
+            (limit, last), phrase = loop, "no line"
         if limit is None or last is None or (begin is not None and begin > last):
             return None
         until = max([last + limit, *map(self._end_of, self._phases)])
         if now > until:
             name = next(iter(sorted(ended)), "")
             if name:
-                return Silence(last, f"{name} ended, {what}", name)
-            return Silence(last, what, self._first_quiet())
+                return Silence(last, f"{name} ended, {phrase}", name)
+            return Silence(last, phrase, self._first_quiet())
         name, since = self._behind(now) if not self._phases else ("", None)
         return Silence(since, f"{name} silent", name) if since is not None else None
 

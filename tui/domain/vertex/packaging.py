@@ -84,7 +84,7 @@ class Package:
             yield (
                 ("module",),
                 f"{self.module!r} must be a module name.",
-                ("Write the module as for python -m: a.b"),
+                "Write the module as for python -m: a.b",
             )
         for name, value in (("script", self.script), ("requirements", self.requirements)):
             if value and not stays_below(value):

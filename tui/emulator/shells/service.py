@@ -123,7 +123,7 @@ def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
     has = ", ".join(planned.id for planned in plan.replicas)
     error = not_found("replica", replica)
     raise WireError(
-        error.code, (f"The job {job.record.name} has no replica {replica!r}. The job's replicas: {has}.")
+        error.code, f"The job {job.record.name} has no replica {replica!r}. The job's replicas: {has}."
     )
 
 

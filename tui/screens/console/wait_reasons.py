@@ -82,8 +82,8 @@ class WaitReasons:
         return self._explained(job, self._console.store.jobs.values(), milestones)
 
     def _explained(self, job: Job, jobs: Collection[Job], milestones: Sequence[Milestone] = ()) -> Job:
-        from tui.domain.jobs.waiting import Surroundings, explained  # noqa: PLC0415 - not before the first paint
+        from tui.domain.jobs.waiting import WaitContext, explained  # noqa: PLC0415 - not before the first paint
 
         console = self._console
-        around = Surroundings(jobs, self._quotas, console.standing.resources or None, milestones)
+        around = WaitContext(jobs, self._quotas, console.standing.resources or None, milestones)
         return explained(job, around, console.clock())

@@ -90,12 +90,12 @@ def _strip(
 ) -> list[tuple[str, str]]:
     """Return a replica's strip, e.g. `▇▇▆▇ GPU  91`, of its accelerators or else of its CPU."""
     for metric, word in ((GPU, "GPU"), (CPU, "CPU")):
-        series = [each for each in feed.series.of(metric, replica) if each.points]
+        series = [readings for readings in feed.series.of(metric, replica) if readings.points]
         if series:
-            rows = [buckets(each.points, now, span, STRIP) for each in series]
+            rows = [buckets(readings.points, now, span, STRIP) for readings in series]
             means = [_mean([row[at] for row in rows]) for at in range(STRIP)]
-            latest = _mean([each.points[-1][1] for each in series])
-            simulated = "sim " if any(each.simulated for each in series) else ""
+            latest = _mean([readings.points[-1][1] for readings in series])
+            simulated = "sim " if any(readings.simulated for readings in series) else ""
             figure = f" {simulated}{word} {(latest or 0) * 100:>3.0f}"
             return [(sparkline(means, ascii_only=ascii_only), "$text-success"), (figure, "$text-muted")]
     return []

@@ -33,7 +33,7 @@ from tui.widgets.table.cells import row_cells
 from tui.widgets.table.table import Cells, Table
 
 POLLED = Polled(
-    "serving", "endpoints", ("No endpoints here yet.", ("The SDK's Endpoint.create creates an endpoint."))
+    "serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create creates an endpoint.")
 )
 COLUMNS = columns(DEPLOYED_FIELDS)
 BARS = ((180, 30), (0, 9))

@@ -26,7 +26,7 @@ def read_beside(file: str, named: str) -> Template:
         if about.st_size > LARGEST:
             return refused(
                 str(path),
-                (f"the file has more than {LARGEST:,} bytes, which is too large for a compiled pipeline."),
+                f"the file has more than {LARGEST:,} bytes, which is too large for a compiled pipeline.",
             )
         return _read(path, about.st_mtime_ns, about.st_size)
     except FileNotFoundError:

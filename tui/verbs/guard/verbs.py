@@ -101,7 +101,7 @@ async def status(run: Run) -> int:
     default="24h",
     show_default=True,
     metavar="DURATION",
-    help=("Age of the oldest alert, e.g. 90m, 8h, 3d."),
+    help="Age of the oldest alert, e.g. 90m, 8h, 3d.",
 )
 @verb(READS)
 async def log(run: Run, since: str) -> None:

@@ -11,7 +11,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE
 from tui.domain.core.quota import Quota
 from tui.domain.core.states import JobState
-from tui.domain.jobs.waiting import Surroundings, explained, waits
+from tui.domain.jobs.waiting import WaitContext, explained, waits
 from tui.domain.resources.persistent import PersistentResource
 from tui.domain.vertex.quota_fit import with_running
 from tui.session import now
@@ -28,7 +28,7 @@ async def with_reasons(backend: Backend, job: Job) -> Job:
     around, milestones = await asyncio.gather(
         _surroundings(backend, jobs, [job]), _milestones(backend, job)
     )  # fmt: skip
-    return explained(job, Surroundings(around.jobs, around.quotas, around.resources, milestones), now())
+    return explained(job, WaitContext(around.jobs, around.quotas, around.resources, milestones), now())
 
 
 async def all_with_reasons(backend: Backend, jobs: Collection[Job]) -> list[Job]:
@@ -40,7 +40,7 @@ async def all_with_reasons(backend: Backend, jobs: Collection[Job]) -> list[Job]
     return [explained(job, around, now()) for job in jobs]
 
 
-async def _surroundings(backend: Backend, jobs: Collection[Job], waiting: Iterable[Job]) -> Surroundings:
+async def _surroundings(backend: Backend, jobs: Collection[Job], waiting: Iterable[Job]) -> WaitContext:
     """Read the quotas if a job is queued, and persistent resources if they may matter."""
     names = {job.name for job in waiting} | {
         part for job in waiting for task in job.tasks for part in task.jobs
@@ -63,7 +63,7 @@ async def _surroundings(backend: Backend, jobs: Collection[Job], waiting: Iterab
     for read in (quota, resource):
         if isinstance(read, BaseException) and not isinstance(read, BackendError):
             raise read
-    return Surroundings(
+    return WaitContext(
         jobs,
         () if isinstance(quota, BaseException) else quota,
         None if isinstance(resource, BaseException) else resource,

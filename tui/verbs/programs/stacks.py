@@ -32,13 +32,13 @@ async def stacks(run: Run, job: str, replica: str | None) -> int:
             fix = IN_A_TERMINAL if uri else f"{ENABLE} {IN_A_TERMINAL}"
             raise VerbFailure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
         replicas = [first] if replica else [
-            each.id for each in known_replicas(target) if not each.state.terminal
+            other.id for other in known_replicas(target) if not other.state.terminal
         ]  # fmt: skip
         operations = run.shell_operations(backend)
         read = await read_stacks(operations, target, replicas)
     if run.json:
-        print_json({"job": target.name, "replicas": [each.json() for each in read]})
+        print_json({"job": target.name, "replicas": [stacks.json() for stacks in read]})
     else:
-        for line in (line for each in read for line in each.lines()):
+        for line in (line for stacks in read for line in stacks.lines()):
             out(line)
-    return 0 if any(not each.problem for each in read) else 1
+    return 0 if any(not stacks.problem for stacks in read) else 1

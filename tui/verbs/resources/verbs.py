@@ -72,11 +72,11 @@ async def show(run: Run, resource: str | None) -> int:
 @resources.command()
 @click.argument("name")
 @click.option(
-    "--from", "profile", required=True, metavar="PROFILE", help=("Use the machines of this profile's pools.")
+    "--from", "profile", required=True, metavar="PROFILE", help="Use the machines of this profile's pools."
 )
 @set_option
 @click.option(
-    "--region", metavar="REGION", help=("Create the resource in this region instead of the profile's.")
+    "--region", metavar="REGION", help="Create the resource in this region instead of the profile's."
 )
 @yes_option
 @verb("resource.create")

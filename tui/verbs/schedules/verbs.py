@@ -113,7 +113,7 @@ _TIME = click.DateTime(
 @click.option("--queue", is_flag=True, help="Let runs above --max-active wait instead of skipping them.")
 @set_option
 @click.option(
-    "--region", metavar="REGION", help=("Create the schedule in this region instead of the profile's.")
+    "--region", metavar="REGION", help="Create the schedule in this region instead of the profile's."
 )
 @yes_option
 @verb("schedule.create")

@@ -65,7 +65,7 @@ async def models(run: Run, model: str | None) -> int:
 @click.option(
     "--machine",
     default="",
-    help=("Machine type for --deploy; by default the machine type of the deployed models."),
+    help="Machine type for --deploy; by default the machine type of the deployed models.",
 )
 @click.option("--roll-back", is_flag=True, help="Restore the split before vxtui's last change.")
 @click.option("--undeploy", metavar="VERSION", default="", help="Undeploy this version.")

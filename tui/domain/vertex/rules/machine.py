@@ -44,7 +44,7 @@ def machine_type(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     here,
                     "the pool must have a machine type.",
-                    ("Add a machine type, for example n1-standard-4."),
+                    "Add a machine type, for example n1-standard-4.",
                 )
         elif name not in catalog.machines():
             meant, sure = _meant(name)

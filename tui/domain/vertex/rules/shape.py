@@ -105,7 +105,7 @@ def pool_count(case: Case) -> Iterator[Finding]:
     pools = case.pools
     if not pools:
         yield Finding(
-            POOLS, "the job must have a worker pool.", ("Add a worker pool; the first pool is the primary.")
+            POOLS, "the job must have a worker pool.", "Add a worker pool; the first pool is the primary."
         )
     if len(pools) > MAX_POOLS:
         yield Finding(
@@ -209,7 +209,7 @@ def arguments(case: Case) -> Iterator[Finding]:
         if size > MAX_ARGS:
             sentence = f"the arguments have {size:,} characters together; the maximum is {MAX_ARGS:,}."
             yield Finding(
-                (*path, name, "args"), sentence, ("Put the arguments into a file that the code reads.")
+                (*path, name, "args"), sentence, "Put the arguments into a file that the code reads."
             )
 
 

@@ -90,7 +90,7 @@ def at_once(case: Case) -> Iterator[Finding]:
     ):
         sentence = "all trials run in parallel, so the search can't learn from any of them."
         yield Finding(
-            (BODY, "parallelTrialCount"), sentence, ("Run fewer trials in parallel, or use RANDOM_SEARCH.")
+            (BODY, "parallelTrialCount"), sentence, "Run fewer trials in parallel, or use RANDOM_SEARCH."
         )
 
 

@@ -26,18 +26,18 @@ def fault() -> None:
 @click.option("--verb", "verb_name", metavar="VERB", default="*", help="Only this verb, e.g. list or watch.")
 @click.option("--error", "code", type=click.Choice(CODES), metavar="CODE", help="Answer this HTTP code.")
 @click.option(
-    "--retry-after", type=_SECONDS, default=0, metavar="SECONDS", help=("Retry-After header of --error.")
+    "--retry-after", type=_SECONDS, default=0, metavar="SECONDS", help="Retry-After header of --error."
 )
 @click.option("--denied", "kind", flag_value="denied", help="Deny access, in access reviews too.")
 @click.option("--lost", "kind", flag_value="lost", help="Take effect, then break the connection.")
 @click.option("--cut", "kind", flag_value="cut", help="End watches, --after seconds from their start.")
 @click.option("--expired", "kind", flag_value="expired", help="Answer watches with 410.")
 @click.option(
-    "--after", type=_SECONDS, default=0, metavar="SECONDS", help=("Time after which --cut ends a watch.")
+    "--after", type=_SECONDS, default=0, metavar="SECONDS", help="Time after which --cut ends a watch."
 )
 @click.option("--delay", type=_SECONDS, default=0, metavar="SECONDS", help="Delay each answer.")
 @click.option(
-    "--for", "lasts", type=_SECONDS, default=0, metavar="SECONDS", help=("Clear the fault after this time.")
+    "--for", "lasts", type=_SECONDS, default=0, metavar="SECONDS", help="Clear the fault after this time."
 )
 @click.option("--times", type=click.IntRange(0), default=0, help="Only for this many requests.")
 @verb("emulator.fault")
