@@ -140,8 +140,10 @@ class GuardRecord:
                     "INSERT INTO cancel (alert, context, job, condition, max) VALUES (?, ?, ?, ?, ?)",
                     (cursor.lastrowid, context, job, cancel.name, cancel.limit),
                 )
-            self._db.execute("DELETE FROM delivery WHERE alert IN (SELECT id FROM alert WHERE at < ?)",
-                             ((at - KEEP).timestamp(),))  # fmt: skip
+            self._db.execute(
+                "DELETE FROM delivery WHERE alert IN (SELECT id FROM alert WHERE at < ?)",
+                ((at - KEEP).timestamp(),),
+            )
             self._db.execute("DELETE FROM alert WHERE at < ?", ((at - KEEP).timestamp(),))
         return True
 

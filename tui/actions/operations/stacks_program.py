@@ -96,9 +96,14 @@ def process(pid: str) -> dict[str, str]:
     command = " ".join(text_of(f"/proc/{pid}/cmdline").replace("\0", " ").split())
     waits = text_of(f"/proc/{pid}/wchan").strip("0\n")
     return {
-        "pid": pid, "command": command[:200], "state": state, "waits_in": waits, "by": by, "stacks": stacks,
+        "pid": pid,
+        "command": command[:200],
+        "state": state,
+        "waits_in": waits,
+        "by": by,
+        "stacks": stacks,
         "problem": "" if stacks else problem,
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -285,9 +285,15 @@ class ProcessStream:
         if quoted is not None:
             name = quoted["type"].rpartition(".")[2]
             return Evidence(
-                line, body, self.rank, rules.first(body, "words"), name, quoted["message"],
-                quoted=True, logged=saying,
-            ), True  # fmt: skip
+                line,
+                body,
+                self.rank,
+                rules.first(body, "words"),
+                name,
+                quoted["message"],
+                quoted=True,
+                logged=saying,
+            ), True
         if _SAID.match(body) and (vague := rules.first(body, "words")) is not None:
             return Evidence(line, body, self.rank, vague, logged=saying), True
         return None, False

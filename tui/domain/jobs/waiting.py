@@ -88,9 +88,7 @@ def _of_part(job: Job, around: WaitContext, now: datetime) -> list[_Reason]:
     title = f"Part {task.name or task.id}: "
     if len(own) > 1:
         title = f"{len(own)} parts wait; {task.name or task.id}: "
-    return [
-        replace(reason, words=title + reason.words) for reason in _reasons(part, around, now)
-    ]  # fmt: skip
+    return [replace(reason, words=title + reason.words) for reason in _reasons(part, around, now)]
 
 
 def _reasons(job: Job, around: WaitContext, now: datetime) -> list[_Reason]:
@@ -120,9 +118,11 @@ def _quota(job: Job, around: WaitContext) -> _Reason:
         before = [
             other
             for other in around.jobs
-            if other.state is JobState.QUEUED and other.region == job.region
-            and (other.created or 0) < (job.created or 0) and needs.keys() & taken_by(other).keys()
-        ]  # fmt: skip
+            if other.state is JobState.QUEUED
+            and other.region == job.region
+            and (other.created or 0) < (job.created or 0)
+            and needs.keys() & taken_by(other).keys()
+        ]
         if before:
             words = (
                 f"The queue has {pieces(len(before), 'earlier job')} for the same quota: {_names(before)}."
@@ -157,11 +157,12 @@ def _users(job: Job, line: Line, around: WaitContext) -> list[tuple[str, int]]:
     for resource in around.resources or ():
         if resource.region == job.region and not preemptible:
             amount = sum(
-                pool.replicas * catalog.quota_metrics(
+                pool.replicas
+                * catalog.quota_metrics(
                     pool.machine_type, pool.accelerator_type, pool.accelerator_count, preemptible=False
                 ).get(line.metric, 0)
                 for pool in resource.pools
-            )  # fmt: skip
+            )
             users.append((f"the persistent resource {resource.id}", amount))
     return sorted((user for user in users if user[1]), key=lambda user: -user[1])
 

@@ -25,9 +25,7 @@ async def with_reasons(backend: Backend, job: Job) -> Job:
         jobs = [listed async for page in backend.list_jobs() for listed in page.jobs]
     except BackendError:
         jobs = [job]
-    around, milestones = await asyncio.gather(
-        _surroundings(backend, jobs, [job]), _milestones(backend, job)
-    )  # fmt: skip
+    around, milestones = await asyncio.gather(_surroundings(backend, jobs, [job]), _milestones(backend, job))
     return explained(job, WaitContext(around.jobs, around.quotas, around.resources, milestones), now())
 
 

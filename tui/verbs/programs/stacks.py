@@ -31,9 +31,9 @@ async def stacks(run: Run, job: str, replica: str | None) -> int:
             message = f"{IN_THE_BROWSER}{f': {uri}' if uri else ''}."
             fix = IN_A_TERMINAL if uri else f"{ENABLE} {IN_A_TERMINAL}"
             raise VerbFailure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
-        replicas = [first] if replica else [
-            other.id for other in known_replicas(target) if not other.state.terminal
-        ]  # fmt: skip
+        replicas = (
+            [first] if replica else [other.id for other in known_replicas(target) if not other.state.terminal]
+        )
         operations = run.shell_operations(backend)
         read = await read_stacks(operations, target, replicas)
     if run.json:
