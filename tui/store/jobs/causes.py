@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -178,13 +178,18 @@ class CauseFeed:
         except (BackendError, TimeoutError):
             # The words of the service are shown; the job's own screen shows the error.
             return
-        late = LATE_LOCAL if local else LATE_CLOUD
-        settled = job.end_time is None or session.clock() - job.end_time > late
+        settled = is_settled(job, session.clock(), local=local)
         diagnosis = diagnosis_of(job, verdict)
         if not settled:
+            late = LATE_LOCAL if local else LATE_CLOUD
             self._due[job.name] = session.monotonic() + late.total_seconds()
         if diagnosis is not None:
             await asyncio.to_thread(self._causes.save, job, diagnosis, max(1, len(lines)) if settled else 0)
+
+
+def is_settled(job: Job, now: datetime, *, local: bool) -> bool:
+    """Return whether all lines of an ended job's log have arrived."""
+    return job.end_time is None or now - job.end_time > (LATE_LOCAL if local else LATE_CLOUD)
 
 
 def is_unexplained(job: Job) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from tui.backends.interface import Backend, BackendError
+from tui.config.paths import state_dir
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
@@ -16,6 +18,7 @@ from tui.domain.diagnosis.rules import Rules, shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 from tui.domain.jobs.diagnosis import asks_the_log, diagnosis_of
 from tui.store.job.log_verdict import in_parts, judge, read_lines
+from tui.store.jobs.causes import causes_in, is_settled
 from tui.verbs.log.waiting import with_reasons
 from tui.verbs.run import Run, find_job
 
@@ -61,16 +64,26 @@ async def good_templates(backend: Backend, job: Job) -> set[str]:
 async def verdict_of(backend: Backend, job: Job, rules: Rules, good: Collection[str] = ()) -> Verdict:
     """Return why a job failed, from its service and the log of every replica. `good` has the templates of a
     run that succeeded."""
-    lines: list[LogLine] = []
-    if job.logged_as and asks_the_log(job):
-        # If the log can't be read, the service's own error is known.
-        with suppress(BackendError):
-            lines = await read_lines(backend, job)
+    lines = await _lines(backend, job)
     return await judge(job, in_parts(lines), rules, good, local=backend.info.local)
 
 
+async def _lines(backend: Backend, job: Job) -> list[LogLine]:
+    """Return the lines of a failed job's log. Without a readable log the service's own error is known."""
+    if job.logged_as and asks_the_log(job):
+        with suppress(BackendError):
+            return await read_lines(backend, job)
+    return []
+
+
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
-    """Return the diagnosis that the job's screen shows. The log is read if it may add information."""
+    """Return the diagnosis that the job's screen shows, and store it for lists. The log is read if it may add
+    information."""
     if not asks_the_log(job) or not job.logged_as:
         return diagnosis_of(job)
-    return diagnosis_of(job, await verdict_of(backend, job, shipped_rules()))
+    local, lines = backend.info.local, await _lines(backend, job)
+    diagnosis = diagnosis_of(job, await judge(job, in_parts(lines), shipped_rules(), local=local))
+    if diagnosis is not None and lines:
+        read = len(lines) if is_settled(job, datetime.now(UTC), local=local) else 0
+        await asyncio.to_thread(causes_in(state_dir()).save, job, diagnosis, read)
+    return diagnosis
