@@ -43,6 +43,29 @@ async def test_a_delivery_that_cannot_be_recorded_is_not_repeated(
     record.close()
 
 
+async def test_a_flood_of_alerts_is_one_message(tmp_path: Path) -> None:
+    bodies: list[str] = []
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        bodies.append((await reader.readuntil(b"guard log")).decode())
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        writer.close()
+
+    record = GuardRecord(tmp_path / "guard.db")
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        own = service(tmp_path, record, kind="ntfy", url=url)
+        own.gather_seconds = 0
+        for number in range(400):
+            record.add(str(number), NOON, "test", "job", title=f"j{number} failed", body="", due={"c": NOON})
+        await _deliver(own)
+    (body,) = bodies
+    assert body.startswith("400 alerts\nj0 failed\n") and "and 390 more" in body
+    assert all(delivery.sent for delivery in record.deliveries(record.alerts(NOON)))
+    record.close()
+
+
 @pytest.mark.parametrize(
     ("read", "since"),
     [

@@ -8,7 +8,7 @@ import json
 import smtplib
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
 from typing import Any
 
@@ -24,6 +24,9 @@ SECONDS = 15.0
 _LONGEST = 3_500
 """Maximum length of a text; Discord takes 2,000 characters, Slack and Google Chat 4,000."""
 _DISCORD = 1_900
+_MOST_TITLES = 10
+FOR_PROGRAMS = frozenset({"webhook", "command"})
+"""Kinds of channels that get each alert on its own, however many there are."""
 
 
 class DeliveryFailed(Exception):
@@ -55,6 +58,15 @@ async def beat(url: str) -> None:
             await in_thread(lambda: _post(url, {}, None))
     except TimeoutError:
         raise DeliveryFailed(f"no reply within {SECONDS:.0f} s") from None
+
+
+def summary(alerts: Sequence[AlertRecord]) -> AlertRecord:
+    """Return one message about several alerts: their titles, as many as a message may have."""
+    titles = [alert.title[:150] for alert in alerts[:_MOST_TITLES]]
+    if more := len(alerts) - len(titles):
+        titles.append(f"and {more} more")
+    body = "\n".join((*titles, "Look: vxtui guard log"))
+    return AlertRecord(alerts[0].id, alerts[-1].at, alerts[0].context, "", f"{len(alerts)} alerts", body)
 
 
 def alert_json(alert: AlertRecord) -> dict[str, Any]:

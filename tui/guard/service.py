@@ -22,7 +22,7 @@ from tui.domain.core.job import Job
 from tui.domain.guard.conditions import JobReading
 from tui.domain.guard.message import alert_body, alert_title
 from tui.guard.cancels import CancelActs
-from tui.guard.channels import DeliveryFailed, beat, deliver
+from tui.guard.channels import FOR_PROGRAMS, DeliveryFailed, beat, deliver, summary
 from tui.guard.record import CancelRecord, DeliveryRecord, GuardRecord
 from tui.guard.watch import ConfirmedAlert, ContextWatch, parse_rules
 from tui.store.jobs.costs import Costs
@@ -35,6 +35,8 @@ STATUS_EVERY = 5.0
 CANCEL_EVERY = 10.0
 HEARTBEAT_EVERY = 60.0
 """Seconds between deliveries, records of the status, steps of cancellations, and heartbeats."""
+MOST_MESSAGES = 3
+"""Number of due alerts of a channel above which people get one message about all of them."""
 UNCONFIRMED = timedelta(hours=1)
 """Time within which the guard confirms the jobs of a list."""
 FRESH = timedelta(minutes=10)
@@ -61,6 +63,8 @@ class GuardService:
         self._channels = {channel.name: channel for channel in self._settings.channels}
         self._delivered: set[tuple[int, str]] = set()
         """Alert and channel of the deliveries whose success is not recorded yet, e.g. on a full disk."""
+        self.gather_seconds = 30.0
+        """Pause of a channel after several deliveries."""
         self._sending: dict[str, asyncio.Task[None]] = {}
         """Running deliveries by channel."""
         started = rfc3339(clock()) or ""
@@ -192,11 +196,28 @@ class GuardService:
             await self._send_each(deliveries)
         except Exception:  # The next round tries again.
             LOG.exception("deliveries by %s failed", deliveries[0].channel)
+        if len(deliveries) > 1:
+            # The next alerts of a flood gather meanwhile.
+            await asyncio.sleep(self.gather_seconds)
 
     async def _send_each(self, deliveries: Sequence[DeliveryRecord]) -> None:
+        channel = self._channels.get(deliveries[0].channel)
+        flood = [
+            delivery
+            for delivery in deliveries
+            if (delivery.alert.id, delivery.channel) not in self._delivered
+        ]
+        if channel is not None and channel.kind not in FOR_PROGRAMS and len(flood) > MOST_MESSAGES:
+            try:
+                await deliver(channel, summary([delivery.alert for delivery in flood]))
+            except DeliveryFailed as error:
+                LOG.warning("%d alerts by %s: %s", len(flood), channel.name, error)
+                for delivery in flood:
+                    self._record.note_failed(delivery, self._clock(), str(error))
+                return
+            self._delivered.update((delivery.alert.id, delivery.channel) for delivery in flood)
         for delivery in deliveries:
             key = (delivery.alert.id, delivery.channel)
-            channel = self._channels.get(delivery.channel)
             try:
                 if channel is None:
                     raise DeliveryFailed("the settings no longer have this channel")
