@@ -268,6 +268,13 @@ def settings(tmp_path: Path, text: str) -> str:
             "did you mean url",
         ),
         ("guard:\n  contexts: [nowhere]\n", "2: guard.contexts[0]", "No context is called nowhere"),
+        ("guard:\n  may_cancel: [nowhere]\n", "2: guard.may_cancel[0]", "No context is called nowhere"),
+        (
+            "guard:\n  alerts:\n  - {when: [failed, ended], to: [], then: cancel}\n",
+            "3: guard.alerts[0]",
+            "has not ended",
+        ),
+        ("guard:\n  alerts:\n  - {when: [failed], to: []}\n", "1: guard", "one channel in `to`"),
         ("guard:\n  alarts: []\n", "2: guard.alarts", "did you mean alerts"),
         (
             "guard:\n  alerts:\n  - {when: [failed], to: [], quiet: 25:00-07:00}\n",

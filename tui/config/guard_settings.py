@@ -74,8 +74,9 @@ class AlertRule:
     """`cancel` also cancels the job, if `may_cancel` names its context and this machine launched it."""
 
     def __post_init__(self) -> None:
-        for condition in self.when:
-            parse_condition(condition)
+        conditions = [parse_condition(condition) for condition in self.when]
+        if self.then == "cancel" and all(condition.of_end for condition in conditions):
+            raise ValueError("an alert with `then: cancel` must have a condition on a job that has not ended")
         try:
             parse(self.jobs)
         except QueryError as error:

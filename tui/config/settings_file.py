@@ -64,9 +64,10 @@ def _check_guard(settings: Settings, document: Document, environment: Mapping[st
     except ValidationError as error:
         raise SettingsError("\n".join(_lines(error, document, environment, "guard"))) from error
     known = [context.name for context in all_contexts(settings) if context.kind != "group"]
-    for at, name in enumerate(guard.contexts):
+    named = [(("guard", "contexts", at), name) for at, name in enumerate(guard.contexts)]
+    named += [(("guard", "may_cancel", at), name) for at, name in enumerate(guard.may_cancel)]
+    for path, name in named:
         if name not in known:
-            path = ("guard", "contexts", at)
             raise SettingsError(f"{_where(path, document, environment)}: {unknown_context(name, known)}")
 
 

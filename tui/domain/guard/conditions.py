@@ -32,6 +32,11 @@ class AlertCondition:
     limit: float = 0.0
     """Seconds for `waiting`, `running` and `silent`, USD for `cost`, steps for `step`; else 0."""
 
+    @property
+    def of_end(self) -> bool:
+        """Whether only a job that has ended meets the condition."""
+        return self.name in _ENDS
+
     def __str__(self) -> str:
         return f"{self.name} {self.limit:g}" if self.name in _LIMITS else self.name
 
