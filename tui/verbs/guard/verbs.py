@@ -47,6 +47,8 @@ async def start(run: Run) -> None:
             pid = await asyncio.to_thread(start_guard, state_dir())
         except GuardError as error:
             raise VerbFailure(str(error), exit_code=NOT_RUNNING) from error
+        except OSError as error:
+            raise VerbFailure(f"The guard can't write its files: {error}.", exit_code=NOT_RUNNING) from error
     if run.json:
         print_json({"pid": pid, "started": started})
     else:
