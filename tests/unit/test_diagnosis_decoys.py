@@ -12,23 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.diagnosis_support import FATAL, HEAD
 from tui.domain.diagnosis.inputs import job_facts
 from tui.domain.diagnosis.line import JobFacts
 from tui.domain.diagnosis.rules import shipped_rules
 from tui.domain.diagnosis.verdict import Verdict
 from tui.verbs.log.diagnose import diagnose_file
 
-HEAD = "Traceback (most recent call last):"
 OPTIONAL = [
     "Error caught was: No module named 'triton'", HEAD, '  File "/opt/lib/python3.11/site-packages/xformers/__init__.py", line 57, in probe',
     "    import triton", "ModuleNotFoundError: No module named 'triton'", "Arguments: batch_size=8", "rank 0/2 ready, 120.0M parameters",
 ]  # fmt: skip
-FATAL = [
-    HEAD,
-    '  File "/app/losses.py", line 12, in forward',
-    "    return mat @ x",
-    "TypeError: unsupported operand type(s) for @: 'int' and 'list'",
-]
 FAILED = {
     "state": "FAILED",
     "error": "The replica workerpool1-0 exited with a non-zero status of 1.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.test_diagnosis_decoys import FATAL
+from tests.unit.diagnosis_support import FATAL
 from tui.domain.diagnosis.inputs import text_lines
 from tui.domain.diagnosis.line import JobFacts
 from tui.domain.diagnosis.rules import shipped_rules

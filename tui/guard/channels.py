@@ -47,8 +47,8 @@ async def deliver(channel: AlertChannel, alert: AlertRecord) -> None:
                 headers, body = _HEADERS.get(channel.kind, {}), _body(channel, alert)
                 await in_thread(lambda: _post(channel.url, headers, body))
     except TimeoutError:
-        what = "no reply" if channel.url or channel.address else "the program and its children did not end"
-        raise DeliveryFailed(f"{what} within {SECONDS:.0f} s") from None
+        silent = "no reply" if channel.url or channel.address else "the program and its children did not end"
+        raise DeliveryFailed(f"{silent} within {SECONDS:.0f} s") from None
 
 
 async def beat(url: str) -> None:

@@ -15,9 +15,11 @@ MOST_SHOWN = 300
 """Maximum number of shown characters of a line of evidence."""
 
 RETRY = {
-    "yes": "launch again", "node": "launch again, on other machines", "change": "after the change",
+    "yes": "launch again",
+    "node": "launch again, on other machines",
+    "change": "after the change",
     "no": "no, mend the cause first",
-}  # fmt: skip
+}
 """Words for `Verdict.retry`."""
 
 

@@ -85,14 +85,16 @@ async def _captured(
         return session.ended or LOST_PROGRAM
 
     end = value_of(await operations.open(job, replica, ShellRequest(command), collect))
-    print_json({
-        "job": job.name,
-        "replica": replica,
-        "exit_code": end.exit_code,
-        "ended": end.reason or None,
-        "stdout": written[1].decode(errors="replace"),
-        "stderr": written[2].decode(errors="replace"),
-    })  # fmt: skip
+    print_json(
+        {
+            "job": job.name,
+            "replica": replica,
+            "exit_code": end.exit_code,
+            "ended": end.reason or None,
+            "stdout": written[1].decode(errors="replace"),
+            "stderr": written[2].decode(errors="replace"),
+        }
+    )
     return end
 
 

@@ -118,10 +118,19 @@ _TIME = click.DateTime(
 @yes_option
 @verb("schedule.create")
 async def create(  # noqa: PLR0917 - one for each option
-    run: Run, name: str, profile: str, cron: str, start: datetime | None, end: datetime | None,
-    max_runs: int | None, max_active: int | None, queue: bool, assignments: tuple[str, ...],
-    region: str | None, yes: bool,
-) -> int:  # fmt: skip
+    run: Run,
+    name: str,
+    profile: str,
+    cron: str,
+    start: datetime | None,
+    end: datetime | None,
+    max_runs: int | None,
+    max_active: int | None,
+    queue: bool,
+    assignments: tuple[str, ...],
+    region: str | None,
+    yes: bool,
+) -> int:
     """Create the schedule NAME, which runs PROFILE's pipeline at the times of CRON."""
     check_regions([region] if region else [], run.one_context)
     request = prepare(run, profile, assignments, region or "")
