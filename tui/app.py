@@ -168,6 +168,14 @@ class VxtuiApp(ConsoleApp):
             reference, lambda job: self._change("job.shell", job, lambda *_: open_shell(self, job))
         )
 
+    def action_stacks_job(self, reference: str) -> None:
+        """Show where the Python processes of each replica of a job wait."""
+        from tui.screens.shell import open_stacks
+
+        self._with_job(
+            reference, lambda job: self._change("job.shell", job, lambda *_: open_stacks(self, job))
+        )
+
     def change_as_its_kind(self, method: str, reference: str) -> None:
         """Run an action that only some kinds of job offer, e.g. scale, on a job by name or id."""
 

@@ -167,6 +167,13 @@ def test_a_shell_has_the_terminals_size_and_follows_it(place: Home, screen: Term
     screen.wait("REPLICA")
 
 
+def test_the_stacks_on_the_screen(screen: Terminal) -> None:
+    screen.press(":stacks", "enter")
+    screen.wait("Stacks of two-nodes")
+    screen.press("esc")
+    screen.wait(lambda text: "Stacks of" not in text and "REPLICA" in text)
+
+
 def test_a_lost_connection_leaves_nothing_of_a_shell(place: Home, screen: Terminal) -> None:
     """The last test of this console, which ends: it is told by a signal, or finds its terminal closed."""
     open_shell(screen)
@@ -229,7 +236,7 @@ def test_a_verb_passes_on_input_and_output(place: Home) -> None:
     lacking = place.run("tensorboard", "two-nodes", "--no-browser")
     assert lacking.returncode == 1 and "baseOutputDirectory" in lacking.stderr
     unknown = place.run("shell", "two-nodes", "--replica", "workerpool7-0")
-    assert unknown.returncode == 3 and "it has workerpool0-0, workerpool1-0" in unknown.stderr
+    assert unknown.returncode == 3 and "only workerpool0-0, workerpool1-0" in unknown.stderr
 
 
 def test_the_stacks_of_each_replica(place: Home) -> None:
@@ -245,13 +252,6 @@ def test_the_stacks_of_each_replica(place: Home) -> None:
     assert stacks and all(line.startswith("  ") for line in stacks)
     refused = place.run("stacks", "two-nodes", "--read-only")
     assert refused.returncode == 2 and "is refused" in refused.stderr
-
-
-def test_the_stacks_on_the_screen(screen: Terminal) -> None:
-    screen.press(":stacks", "enter")
-    screen.wait("Stacks of two-nodes")
-    screen.press("esc")
-    screen.wait(lambda text: "Stacks of" not in text and "REPLICA" in text)
 
 
 def echoes(screen: Terminal) -> bool:

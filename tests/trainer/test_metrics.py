@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_reported_once(
     sink.record(2, {"loss": 1.0})
     sink.close(1.0, finished=True)
     lines = capfd.readouterr().out.splitlines()
-    assert len(lines) == 1 and "no metrics for TensorBoard" in lines[0]
+    assert len(lines) == 1 and "metrics for TensorBoard can't be written" in lines[0]
 
 
 def test_a_trial_reports_the_study_s_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

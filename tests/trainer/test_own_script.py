@@ -106,7 +106,7 @@ def test_what_is_wrong_with_the_command_line_is_one_sentence(
     assert found.launch.nproc == 2 and found.preload == ("json", "os")
     monkeypatch.chdir(tmp_path)
     for words, said in (
-        (["nowhere.py"], "no script nowhere.py"),
+        (["nowhere.py"], "the script nowhere.py does not exist"),
         (["--max-restarts=-1", "-m", "x"], "--max-restarts must be at least 0, not -1"),
         (["--nprocs=2", "-m", "x"], "--nprocs"),
         ([], "script"),

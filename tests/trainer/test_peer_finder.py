@@ -178,7 +178,9 @@ def test_what_is_damaged_everywhere_comes_from_the_bucket(nodes: TwoNodes) -> No
     found = nodes.find()
     assert [each.manifest.step if each else None for each in found] == [10, 10]
     assert "10/files" in nodes.bucket.read
-    assert any("step-20 of node 0 is skipped: node 1 did not send it" in text for text in nodes.said)
+    assert any(
+        "step-20 of node 0 is skipped: node 1 did not send the checkpoint" in text for text in nodes.said
+    )
     assert not list(nodes.disk(0).glob("*.partial"))
 
 

@@ -515,7 +515,8 @@ async def test_commands_show_and_change_a_job_by_its_name(tmp_path: Path) -> Non
 def test_each_verb_about_a_job_or_a_list_is_a_command() -> None:
     words = {found.word for found in actions("app")}
     # These are for a shell: a text to run, a process to manage, and a console that can't start.
-    assert set(cli.list_commands(click.Context(cli))) - words == {"export", "emulator", "doctor"}
+    shell = {"export", "emulator", "guard", "doctor"}
+    assert set(cli.list_commands(click.Context(cli))) - words == shell
 
 
 async def test_a_context_added_to_the_settings_is_offered_and_a_mistake_is_said(

@@ -178,4 +178,4 @@ async def test_the_palette_finds_actions_of_other_screens(tmp_path: Path) -> Non
         )
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ProfilesScreen), "the profiles")
-        await until(pilot, lambda: "x: Export it" in said(app), "the key")
+        await until(pilot, lambda: "x: Export the profile" in said(app), "the key")

@@ -81,7 +81,7 @@ async def test_pictures_follow_one_another(tmp_path: Path) -> None:
         assert "loss by optimizer" in seen(app)
         await pilot.press("v")
         # Three trials have a result, and one more is needed.
-        await until(pilot, lambda: "4 trials must have a result; 3 have one" in seen(app), "the reason")
+        await until(pilot, lambda: "4 trials must have a result; 3 have a result" in seen(app), "the reason")
         await pilot.press("v")
         assert "loss by" not in seen(app) and "Best" not in seen(app)
 

@@ -81,7 +81,7 @@ BAD = [
     (job(encryptionSpec={"kmsKeyName": "projects/p/locations/eu/keyRings/r/cryptoKeys/k"}),
      "custom_job.encryption_spec.kms_key_name", "us-central1"),
     (job(jobSpec={}), f"{SPEC}.worker_pool_specs", "required"),
-    (job(spec={"workerPoolSpecs": [POOL] * 5}), f"{SPEC}.worker_pool_specs", "5 positions"),
+    (job(spec={"workerPoolSpecs": [POOL] * 5}), f"{SPEC}.worker_pool_specs", "5 pools"),
     (job(spec={"workerPoolSpecs": [{}, POOL]}), P0, "skipped"),
     (pool(replicaCount=2), f"{P0}.replica_count", "must be 1"),
     (job(spec={"workerPoolSpecs": [POOL, {**POOL, "replicaCount": 0}]}),

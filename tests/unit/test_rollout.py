@@ -61,7 +61,7 @@ def test_an_earlier_split_comes_back_unless_a_part_of_it_is_gone() -> None:
     now = endpoint(50, 50)
     assert split_before(now, {"d0": 100}) == {"d0": 100, "d1": 0}
     assert moves(now, {"d0": 100}) == "version 1 50 → 100 %, version 2 50 → 0 %"
-    with pytest.raises(SplitError, match="gone had requests in it"):
+    with pytest.raises(SplitError, match="gone received requests in that split"):
         split_before(now, {"gone": 100})
 
 

@@ -104,7 +104,8 @@ def test_columns_fit_or_only_those_that_stay_are_left(
     for left, right in pairwise(placed):
         assert right.x == left.x + left.width + GAP
     for column, width, _ in placed:
-        assert width >= column.min_width
+        # A column gives width that neither its cells nor its title fill to a column that cuts its cells.
+        assert width >= min(column.min_width, max(natural, len(column.title) + 1))
         # Beyond its most only for its text, and where nothing is cut for it.
         assert not column.max_width or width <= max(column.max_width, column.min_width, natural)
     if len(folded) < len(given_columns):

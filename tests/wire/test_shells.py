@@ -164,7 +164,7 @@ async def test_what_does_not_run_has_no_shell(served: Served) -> None:
     await clients.reach(job.name, "RUNNING")
     record = running.state.attempt(job.name.rpartition("/")[2], 1)
     error = await refused(running, job.name, "workerpool7-0")
-    assert isinstance(error, NotFound) and "Its replicas: workerpool0-0, workerpool1-0" in error.message
+    assert isinstance(error, NotFound) and "The job's replicas: workerpool0-0, workerpool1-0" in error.message
     worker, said = str(record.workdir("workerpool1-0")), record.output("workerpool1-0", "stdout")
     await until(lambda: said.exists() and said.read_text() and worker not in folders(), "the worker's end")
     error = await refused(running, job.name, "workerpool1-0")

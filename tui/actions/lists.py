@@ -73,10 +73,12 @@ _APP = (
     *(
         act(
             f"app.{word}_job", "", word, help, footer=False, command=word, argument="NAME",
-            operation=f"job.{word}", confirm=word != "shell",
+            operation="job.shell" if word == "stacks" else f"job.{word}",
+            confirm=word not in {"shell", "stacks"},
         )
         for word, help in (
             ("shell", "Open a shell in a replica of a job by name or id"),
+            ("stacks", "Show where the replicas of a job by name or id wait"),
             ("suspend", "Suspend a job of a cluster by name or id"),
             ("resume", "Resume a suspended job by name or id"),
             ("scale", "Change the number of workers of a job by name or id"),

@@ -74,7 +74,7 @@ def test_a_server_of_an_older_vxtui_is_to_be_restarted() -> None:
             state.info.unlink()
             server.shutdown()
     assert done.exit_code == 0 and "https://127.0.0.1:1" in done.output
-    assert "`vxtui emulator kubernetes stop`, then `start`, restarts it" in done.output
+    assert "Restart it with `vxtui emulator kubernetes stop`, then `start`" in done.output
 
 
 def test_start_faults_and_stop() -> None:

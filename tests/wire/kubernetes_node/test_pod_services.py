@@ -202,7 +202,7 @@ async def _shells(backend: KubernetesBackend, name: str) -> None:
     )
     assert b"37 101" in said[1] and b"xterm-256color" in said[1]
     assert end.exit_code == 3
-    with pytest.raises(NotFound, match=r"has no replica worker-7\. Its replicas: master-0"):
+    with pytest.raises(NotFound, match=r"has no replica worker-7\. The job's replicas: master-0"):
         async with backend.shells.open(name, "worker-7", ShellRequest()):
             pass
 

@@ -137,7 +137,8 @@ class JobProgress:
 
     def _watch_structured(self, entry: LogEntry, fields: Mapping[str, Any]) -> None:
         self._watch.floor = USUAL_SILENCE
-        kind, number, at = fields.get("kind"), count(fields.get("step")), entry.timestamp
+        # Another program's line may have any value here.
+        kind, number, at = str(fields.get("kind")), count(fields.get("step")), entry.timestamp
         if kind in {"step", "rank"} and number is not None:
             last = kind == "step" and number == count(fields.get("total_steps"))
             own, whole = finite(fields.get("data_seconds")), finite(fields.get("step_seconds"))
