@@ -69,13 +69,15 @@ async def test_the_jobs_in_view_are_read_once_newest_first(
     backend, logs, clock = MemoryBackend(listed), Logs({"37"}), Clock()
     backend.use(logs=logs)
     session = Session(backend, Settings(), clock=clock, monotonic=clock.monotonic)
+    Causes(tmp_path / "causes.sqlite").save(view[0], Diagnosis("stored", "", short="stored"), 0)
     causes = Causes(tmp_path / "causes.sqlite")
     changed: list[Sequence[str]] = []
     feeds = [CauseFeed(where, causes, lambda: view, changed.append) for where in (None, session)]
     task = asyncio.create_task(feeds[0].run())
     try:
         await until(lambda: changed, "a look at what is stored")
-        assert causes.of(view[0]) is None and not logs.reads, "nothing is judged before the connection"
+        assert changed == [[view[0].name]] and causes.of(view[0]).short == "stored"  # type: ignore[union-attr]
+        assert causes.of(view[1]) is None and not logs.reads, "nothing is judged before the connection"
         task.cancel()
         task = asyncio.create_task(feeds[1].run())
         await until(lambda: len(logs.reads) == 30, "a read of each")

@@ -71,8 +71,9 @@ class WaitReasons:
             self._next = time.monotonic() + EVERY[session.backend.info.local]
 
     def listed(self, job: Job) -> Job:
-        """Return a job of the list with the short form of its reasons, without a search of all jobs."""
-        if job.state not in _UNSTARTED or job.in_cluster:
+        """Return a job of the list with the short form of its reasons, without a search of all jobs. A job of
+        the snapshot has no current reasons."""
+        if self._console.session is None or job.state not in _UNSTARTED or job.in_cluster:
             return job
         jobs = self._console.store.jobs
         return self._explained(job, [jobs[task.job] for task in job.tasks if task.job in jobs])

@@ -97,7 +97,7 @@ class Causes:
                 rows += db.execute(query, some).fetchall()
             return rows
 
-        rows = self._run(select) or []
+        rows = (self._run(select) if self._path.exists() else None) or []
         return {key: (Diagnosis(**json.loads(text)), lines) for key, lines, text in rows}
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
@@ -144,7 +144,8 @@ class CauseFeed:
             new = [job for job in failed if self._causes.of(job) is None]
             if new:
                 await asyncio.to_thread(self._causes.load, new, judged=session is not None)
-                self._on_change([job.name for job in new])
+                if explained := [job.name for job in new if self._causes.of(job) is not None]:
+                    self._on_change(explained)
             readable = session is not None and session.backend.offers("logs")
             job = self._next(failed, session.monotonic()) if session is not None and readable else None
             if job is not None and session is not None:
