@@ -9,10 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch.distributed as dist
@@ -26,7 +27,9 @@ from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.locations import open_store
 from trainer.checkpoint.manifest import Manifest, damage, read, step_folders
 from trainer.checkpoint.run_identity import RunIdentity
+from trainer.checkpoint.run_uploads import RunUploads
 from trainer.checkpoint.upload import Uploader
+from trainer.config import CheckpointConfig
 from tui.emulator.storage.faults import BucketFaults
 
 URI = "gs://training-run/run"
@@ -157,6 +160,27 @@ def test_a_signal_cuts_the_wait_for_the_last_upload(tmp_path: Path, cloud: Bucke
     # The grace period, not the ten minutes of --store-timeout.
     assert run.wait(60) == [exit_codes.STORE_UNAVAILABLE], run.errors()
     assert last_line(run, "save_failed")["path"] == saves[0]["path"]
+
+
+class EndlessUpload:
+    """An upload that a dead bucket never lets end."""
+
+    last_step, problem = 30, "no answer"
+
+    def in_use(self) -> frozenset[int]:
+        return frozenset()
+
+    def finish(self, seconds: float) -> bool:
+        time.sleep(seconds / 10)
+        return False
+
+
+def test_a_signal_just_before_the_wait_for_the_last_upload_cuts_it_too(tmp_path: Path) -> None:
+    uploads = RunUploads("", CheckpointConfig(grace=0.1), cast("Any", None), lambda: signal.SIGTERM)
+    uploads._uploader = cast("Any", EndlessUpload())
+    began = time.monotonic()
+    assert uploads.finish(tmp_path, 30, 600) == "no answer"
+    assert time.monotonic() - began < 60
 
 
 def test_a_preempted_run_says_that_its_upload_failed(tmp_path: Path, cloud: Buckets) -> None:

@@ -101,10 +101,10 @@ class RunUploads:
         if problem := "" if is_uploaded else self.offer(path):
             return problem
         began = time.monotonic()
-        deadline, signaled = began + seconds, bool(self._received())
+        deadline, signaled = began + seconds, False
         while not uploader.finish(_POLL):
             if self._received() and not signaled:
-                # A signal during the wait leaves only the grace period.
+                # A signal just before the wait, or during it, leaves only the grace period.
                 signaled, deadline = True, min(deadline, time.monotonic() + self._config.notice)
             if time.monotonic() > deadline:
                 waited = time.monotonic() - began
